@@ -1,0 +1,1 @@
+"""The inference gateway: one address for all models."""

@@ -1,0 +1,1 @@
+"""The product: the hierarchy, the core, the tick, the engines."""

@@ -1,0 +1,1 @@
+"""The pure core: decide(snapshot) -> Plan. Standard library only; no clock, no float, no log."""

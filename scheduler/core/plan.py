@@ -1,0 +1,112 @@
+"""What the core decided: starts, evictions, nominations, and a reason for everything that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.core.snapshot import Placement
+from scheduler.core.vocabulary import Level, Reason, Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Start new replicas of a workload, one for each placement."""
+
+    step: int
+    workload_id: int
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One workload that loses replicas, with why it was willing."""
+
+    workload_id: int
+    replica_ids: tuple[int, ...]
+    #: True where the workload stops altogether.
+    whole: bool
+    freed_mgpu: int
+    #: Its leaving takes its queue below its quota; taken because no other set worked.
+    straddler: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One comparison that was made: ``have + request <= bound`` at a queue."""
+
+    level: Level
+    queue_id: int
+    bound_mgpu: int
+    have_mgpu: int
+    request_mgpu: int
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Interrupt victims so that ``served_id`` can start at ``placements``; None for a loss.
+
+    All victims of one decision stand in one ``Evict``. With it goes a nomination: the places are kept
+    for the served workload until they are free.
+    """
+
+    step: int
+    rule: Rule
+    served_id: int | None
+    victims: tuple[Victim, ...]
+    placements: tuple[Placement, ...] = ()
+    #: Replicas that are moved and run again at once (consolidation): replica id to its new place.
+    moves: Mapping[int, Placement] = field(default_factory=dict)
+    #: The checks that made the request entitled (reclaim) or allowed (preempt), in order.
+    checks: tuple[Check, ...] = ()
+    #: Other workloads that could have been taken, in the order in which they were less willing.
+    spared_ids: tuple[int, ...] = ()
+    #: What was lacking on the devices before anything was taken.
+    shortfall_mgpu: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why a workload (or its further replicas) waits: a code and numbers, no sentence."""
+
+    workload_id: int
+    reason: Reason
+    level: Level | None = None
+    queue_id: int | None = None
+    #: What is compared: "gpu", "cpu" or "memory"; amounts below are mGPU, milli-cores or MiB.
+    resource: str = "gpu"
+    limit: int | None = None
+    quota: int | None = None
+    allocated: int | None = None
+    requested: int | None = None
+    #: For lack of devices: unheld amount on matching nodes, and the largest request that would fit.
+    free: int | None = None
+    largest: int | None = None
+    #: Nodes by what each lacks (values of ``Lack``).
+    lacks: Mapping[str, int] = field(default_factory=dict)
+    next_try_at_us: int | None = None
+    #: For ``Reserved`` and ``Nominated``: whom the devices are kept for.
+    kept_for_id: int | None = None
+    #: It could not run even if the cluster were empty.
+    never: bool = False
+
+
+Decision = Start | Evict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One cycle's result. ``decisions`` in the order in which they were made."""
+
+    decisions: tuple[Decision, ...]
+    holds: tuple[Hold, ...]
+    #: Fair share by project id and by department id, in mGPU, for showing.
+    fair_share_projects: Mapping[int, int] = field(default_factory=dict)
+    fair_share_departments: Mapping[int, int] = field(default_factory=dict)
+    #: Nominations that no longer hold (the nominee is gone, or its devices can't come free).
+    dropped_nominations: tuple[int, ...] = ()
+    #: Workloads that lack only devices and stand at the head of their queue; starvation counts for them.
+    starving_ids: tuple[int, ...] = ()
+    #: Node reserved for a starving workload, by workload id.
+    reservations: Mapping[int, str] = field(default_factory=dict)

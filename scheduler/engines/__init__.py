@@ -1,0 +1,1 @@
+"""How replicas run. No framework in here."""

@@ -1,0 +1,1 @@
+"""Writes: one function for each thing that a person can do."""

@@ -1,0 +1,1 @@
+"""Reads: frozen rows, each limited to what the caller may see."""

@@ -1,0 +1,1 @@
+"""What is measured. No framework in here."""

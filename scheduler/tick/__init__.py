@@ -1,0 +1,1 @@
+"""One tick: observe, load, decide, apply, converge, publish."""

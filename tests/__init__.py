@@ -1,0 +1,1 @@
+"""Tests, which tell the article."""
