@@ -1,1 +1,34 @@
-"""x"""
+"""The tables. Imported as a namespace: ``from scheduler import models`` and then ``models.Project``."""
+
+from __future__ import annotations
+
+from scheduler.models.audit import AuditEntry
+from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
+from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
+from scheduler.models.usage import ActivityInterval, AllocationInterval, CapacityInterval, QuotaHistory
+from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload
+
+__all__ = [
+    "ActivityInterval",
+    "AllocationInterval",
+    "AuditEntry",
+    "CapacityInterval",
+    "Cluster",
+    "Decision",
+    "DecisionParty",
+    "Department",
+    "DepartmentQuota",
+    "Device",
+    "GpuPrice",
+    "Node",
+    "NodePool",
+    "Nomination",
+    "Project",
+    "ProjectQuota",
+    "QuotaHistory",
+    "Replica",
+    "ReplicaDevice",
+    "Workload",
+    "WorkloadEvent",
+]

@@ -1,0 +1,34 @@
+"""The built-in roles as data: role to permissions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from scheduler.operations.authority import Action
+
+
+class Role(StrEnum):
+    """Who one is within a scope."""
+
+    SYSTEM_ADMIN = "system_admin"
+    DEPARTMENT_ADMIN = "department_admin"
+    PROJECT_ADMIN = "project_admin"
+    RESEARCHER = "researcher"
+    ML_ENGINEER = "ml_engineer"
+    VIEWER = "viewer"
+
+
+_WORK = frozenset({Action.WORK})
+_SERVE = frozenset({Action.SERVE})
+
+#: What each role may do inside its scope. To see comes with any role.
+PERMISSIONS: dict[Role, frozenset[Action]] = {
+    Role.SYSTEM_ADMIN: frozenset(Action),
+    Role.DEPARTMENT_ADMIN: frozenset(
+        {Action.WORK, Action.SERVE, Action.PROJECT_QUOTA, Action.ACCESS}
+    ),
+    Role.PROJECT_ADMIN: _WORK | _SERVE | {Action.ACCESS},
+    Role.RESEARCHER: _WORK,
+    Role.ML_ENGINEER: _SERVE,
+    Role.VIEWER: frozenset(),
+}

@@ -1,0 +1,81 @@
+"""From a user to what it may see and do: the Visibility that queries take, the Authority of operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from access.models import AccessRule, User
+from access.roles import PERMISSIONS, Role
+from scheduler.operations.authority import Action
+from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
+
+NOBODY = Visibility()
+
+
+def visibility_of(*, user: User) -> Visibility:
+    """Return what ``user`` may see now. One query; none for a superuser or an inactive user."""
+    if not user.is_active:
+        return NOBODY
+    if user.is_superuser:
+        return WHOLE_CLUSTER
+    rules = list(AccessRule.objects.filter(user=user))
+    if any(rule.cluster for rule in rules):
+        return WHOLE_CLUSTER
+    return Visibility(
+        department_ids=frozenset(r.department_id for r in rules if r.department_id is not None),
+        project_ids=frozenset(r.project_id for r in rules if r.project_id is not None),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserAuthority:
+    """A signed-in user at one door. Rights add up over its rules."""
+
+    name: str
+    door: str
+    visible: Visibility
+    #: Actions by scope: None is the cluster, ("department", id) and ("project", id) the others.
+    grants: tuple[tuple[tuple[str, int] | None, frozenset[Action]], ...]
+
+    def may(
+        self, action: Action, *, project_id: int | None = None, department_id: int | None = None
+    ) -> bool:
+        """Test whether any rule that covers the scope holds the action."""
+        scopes: set[tuple[str, int] | None] = {None}
+        if project_id is not None:
+            scopes.add(("project", project_id))
+        if department_id is not None:
+            scopes.add(("department", department_id))
+        return any(scope in scopes and action in actions for scope, actions in self.grants)
+
+    def sees_project(self, *, project_id: int, department_id: int) -> bool:
+        """Test whether the project is in one of its scopes."""
+        return (
+            self.visible.cluster
+            or project_id in self.visible.project_ids
+            or department_id in self.visible.department_ids
+        )
+
+
+def authority_of(*, user: User, door: str) -> UserAuthority:
+    """Return the authority of ``user`` as it is now. At most two queries."""
+    grants: list[tuple[tuple[str, int] | None, frozenset[Action]]] = []
+    if user.is_active and user.is_superuser:
+        grants.append((None, frozenset(Action)))
+    elif user.is_active:
+        grants = [(_scope(rule), PERMISSIONS[Role(rule.role)]) for rule in _rules(user)]
+    return UserAuthority(
+        name=user.get_username(), door=door, visible=visibility_of(user=user), grants=tuple(grants)
+    )
+
+
+def _rules(user: User) -> list[AccessRule]:
+    return list(AccessRule.objects.filter(user=user))
+
+
+def _scope(rule: AccessRule) -> tuple[str, int] | None:
+    if rule.department_id is not None:
+        return ("department", rule.department_id)
+    if rule.project_id is not None:
+        return ("project", rule.project_id)
+    return None

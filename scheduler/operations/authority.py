@@ -1,0 +1,67 @@
+"""Who acts: operations ask an authority about the state before and after. ``access`` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Action(StrEnum):
+    """What can be asked for. Each is checked on the project or department that it touches."""
+
+    WORK = "work"  # workspaces and trainings: create, stop, start, delete
+    SERVE = "serve"  # inference services
+    PROJECT_QUOTA = "project_quota"
+    DEPARTMENT_QUOTA = "department_quota"
+    NODES = "nodes"  # nodes, pools, devices, prices, settings
+    ACCESS = "access"  # access rules
+
+
+class NotPermitted(Exception):
+    """The caller sees the thing and may not do this to it. The message says the way out."""
+
+
+class Authority(Protocol):
+    """What an operation asks about its caller."""
+
+    @property
+    def name(self) -> str:
+        """Who it is, for the audit log."""
+        ...
+
+    @property
+    def door(self) -> str:
+        """Where the call came in: page, api, admin, command or tick."""
+        ...
+
+    def may(
+        self, action: Action, *, project_id: int | None = None, department_id: int | None = None
+    ) -> bool:
+        """Test whether it may do this there. Neither id: over the whole cluster."""
+        ...
+
+    def sees_project(self, *, project_id: int, department_id: int) -> bool:
+        """Test whether the project exists for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemAuthority:
+    """The tick and the command line: may do everything."""
+
+    name: str = "system"
+    door: str = "command"
+
+    def may(
+        self, action: Action, *, project_id: int | None = None, department_id: int | None = None
+    ) -> bool:
+        """Return True."""
+        return True
+
+    def sees_project(self, *, project_id: int, department_id: int) -> bool:
+        """Return True."""
+        return True
+
+
+SYSTEM: Authority = SystemAuthority()
