@@ -1,0 +1,289 @@
+"""What an engine is: the Engine protocol, what it is given, what it tells, how it fails.
+
+An engine carries out what the tables say; it decides nothing. Every call may be repeated: launching
+or terminating twice is the same as once. No Django here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+
+class EngineError(Exception):
+    """Base of all engine failures.
+
+    * EngineError
+      * EngineUnreachable   try again next tick; nothing is known about the replicas
+      * LaunchRefused       this spec will never run here; the workload fails with the message
+    """
+
+
+class EngineUnreachable(EngineError):
+    """The engine does not answer. It is not an engine that runs nothing."""
+
+
+class LaunchRefused(EngineError):
+    """The spec can never run on this engine. The message is for the workload's owner."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaKey:
+    """One start of one replica. The engine runs each key at most once, ever."""
+
+    replica_id: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.replica_id}-{self.attempt}"
+
+    @classmethod
+    def parse(cls, text: str) -> ReplicaKey:
+        """Return the key written as ``12-1``.
+
+        Raises:
+            ValueError: the text is not a key.
+        """
+        replica_id, _, attempt = text.partition("-")
+        return cls(replica_id=int(replica_id), attempt=int(attempt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceGrant:
+    """A slice of one device. ``memory_mib`` is what the replica sees as its total there."""
+
+    index: int
+    uuid: str
+    request_mgpu: int
+    memory_mib: int
+    virtual: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """A replica's place among those that start and end together."""
+
+    rank: int
+    world_size: int
+    master_addr: str
+    master_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What makes a replica a service: it is given a port and must answer on a path."""
+
+    readiness_path: str = "/health"
+    start_timeout_s: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """All that an engine needs to run one replica.
+
+    ``storage_key`` names the working and checkpoint directories. They belong to the workload (a
+    gang's replicas share them) and outlive its attempts.
+    """
+
+    key: ReplicaKey
+    workload_id: int
+    project_name: str
+    workload_name: str
+    command: tuple[str, ...]
+    storage_key: str
+    node_name: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    devices: tuple[DeviceGrant, ...] = ()
+    service: Service | None = None
+    gang: Gang | None = None
+    restart_count: int = 0
+    grace_s: int = 30
+    log_limit_mib: int = 50
+    memory_wall: bool = True
+
+    @property
+    def gpu_mgpu(self) -> int:
+        """The amount granted over all devices."""
+        return sum(device.request_mgpu for device in self.devices)
+
+    @property
+    def gpu_memory_mib(self) -> int:
+        """The device memory granted over all devices."""
+        return sum(device.memory_mib for device in self.devices)
+
+
+class EnginePhase(StrEnum):
+    """The state of one replica as its engine sees it."""
+
+    STARTING = "starting"
+    RUNNING = "running"  # a service: it has answered on its readiness path
+    STOPPING = "stopping"  # it is ending; some process of it is still there
+    EXITED = "exited"  # no process of it is left, and how it ended is known
+    LOST = "lost"  # no process of it is left, and how it ended is not known
+
+
+#: Phases in which some process of the replica may still use its devices.
+LIVE_PHASES = (EnginePhase.STARTING, EnginePhase.RUNNING, EnginePhase.STOPPING)
+
+
+class EndCause(StrEnum):
+    """Why a replica is ending or has ended."""
+
+    EXITED = "exited"  # by itself, or by a signal that the engine did not send
+    TERMINATED = "terminated"  # as asked for by ``terminate``; ``stop_reason`` is the caller's
+    OVER_MEMORY = "over_memory"  # it took more than its slice
+    START_TIMEOUT = "start_timeout"  # a service that was not ready in time
+    LAUNCH_FAILED = "launch_failed"  # its command could not be executed
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a service listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A checkpoint or resume line of a workload. Numbers are exactly those that it wrote."""
+
+    at: datetime
+    step: int | None = None
+    epoch: int | None = None
+    elapsed_s: Decimal | None = None
+    best: Decimal | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What an engine knows of one replica. All instants are aware UTC."""
+
+    key: ReplicaKey
+    workload_id: int
+    phase: EnginePhase
+    last_seen_at: datetime  # the last sure sign of life: the ledger closes a lost replica here
+    node_name: str = ""
+    ready: bool = False
+    started_at: datetime | None = None
+    ready_at: datetime | None = None
+    term_sent_at: datetime | None = None
+    ended_at: datetime | None = None  # when its last process was gone
+    cause: EndCause | None = None
+    stop_reason: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""  # for people: why the launch failed, what passed the wall
+    over_memory: bool = False
+    memory_peak_mib: int | None = None
+    log_disk_full: bool = False
+    pid: int | None = None
+    pid_started_at: datetime | None = None
+    supervisor_pid: int | None = None  # every process of the replica descends from it
+    endpoint: Endpoint | None = None
+    checkpoint: Mark | None = None
+    checkpoint_count: int = 0
+    resumed: Mark | None = None
+    adopted: bool = False  # its first supervisor is gone and another watches it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """A piece of a replica's output.
+
+    Offsets count bytes since the start of the output, those cut away included. Between
+    ``cut_from`` and ``cut_to`` nothing is kept (equal where nothing was cut).
+    """
+
+    data: bytes
+    offset: int
+    next_offset: int
+    size_bytes: int
+    cut_from: int = 0
+    cut_to: int = 0
+
+    @property
+    def text(self) -> str:
+        """The piece as text; bytes that are not UTF-8 become replacement characters."""
+        return self.data.decode("utf-8", errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """One device of a node. A virtual one is a stand-in where there is no GPU."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int
+    virtual: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInventory:
+    """What a machine has."""
+
+    hostname: str
+    cpu_milli: int
+    memory_mib: int
+    devices: tuple[DeviceInfo, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A live process that carries this engine's mark and belongs to no replica it knows."""
+
+    key: ReplicaKey
+    pid: int
+    started_at: datetime
+
+
+class Engine(Protocol):
+    """How replicas run. Any call may raise EngineUnreachable."""
+
+    def launch(self, spec: LaunchSpec) -> None:
+        """Start the replica. Does nothing where this key was launched before, also if it ended.
+
+        Raises:
+            LaunchRefused: it can never run here.
+        """
+
+    def observe(self) -> tuple[Observation, ...]:
+        """Return all replicas that were launched and not forgotten, by key."""
+
+    def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
+        """SIGTERM to every process, SIGKILL after the grace period. Returns at once.
+
+        Said again, the earlier of the two ends holds and no further SIGTERM is sent. An unknown
+        or ended key is no error.
+        """
+
+    def forget(self, key: ReplicaKey) -> None:
+        """Drop an ended replica, whose end is recorded. Its log stays readable.
+
+        Raises:
+            EngineError: it has not ended.
+        """
+
+    def read_log(self, key: ReplicaKey, *, offset: int | None, limit_bytes: int) -> LogChunk:
+        """Return output from ``offset`` on, or the last ``limit_bytes`` where it is None."""
+
+    def delete_log(self, key: ReplicaKey) -> None:
+        """Drop the output of a replica that was forgotten."""
+
+    def inventory(self) -> NodeInventory:
+        """Return what the machine has."""
+
+    def find_free_port(self) -> int:
+        """Return a port for a gang's meeting point: unused, and of no replica of this engine."""
+
+    def orphans(self) -> tuple[Orphan, ...]:
+        """Return live processes that carry this engine's mark and belong to no known replica."""
+
+    def end_orphan(self, orphan: Orphan) -> None:
+        """SIGKILL an orphan, if it still is the process that was listed."""
