@@ -1,0 +1,48 @@
+"""The Celery application and the beat schedule; ``celery -A dashboard`` finds it here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import redis
+from celery import Celery, signals
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+
+from django.conf import settings
+
+WORKER_SEEN_KEY = "scheduler:worker_seen"
+BEAT_SEEN_KEY = "scheduler:beat_seen"
+SEEN_FOR_S = 60
+
+app = Celery("tidegate")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+app.conf.beat_schedule = {
+    "tick": {
+        "task": "scheduler.tasks.tick",
+        "schedule": settings.TICK_S,
+        # While no worker takes them ticks pile up; all but the newest are dropped unrun.
+        "options": {"expires": max(2, settings.TICK_S)},
+    },
+}
+
+
+@signals.worker_ready.connect
+@signals.heartbeat_sent.connect
+def say_worker_is_there(**_: Any) -> None:
+    """Leave a sign for ``up``, which waits for the worker and has no Celery of its own."""
+    _leave_sign(WORKER_SEEN_KEY)
+
+
+@signals.beat_init.connect
+def say_beat_is_there(**_: Any) -> None:
+    _leave_sign(BEAT_SEEN_KEY)
+
+
+def _leave_sign(key: str) -> None:
+    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    with client:
+        client.set(key, int(time.time()), ex=SEEN_FOR_S)

@@ -1,0 +1,45 @@
+"""How log lines look: one JSON object a line, for people, `up` and log collectors alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+
+def log_settings(*, level: str) -> dict[str, Any]:
+    """Return Django's LOGGING: everything to standard error as JSON lines."""
+    before = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+    ]
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "json": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": before,
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    structlog.processors.format_exc_info,
+                    structlog.processors.JSONRenderer(sort_keys=True, ensure_ascii=False),
+                ],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            # Celery says "task received" and "task succeeded" at INFO for each tick.
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": {"level": "WARNING"},
+            "httpx": {"level": "WARNING"},
+            "uvicorn.access": {"level": "WARNING"},
+            # Django's own handler prints a second, unstructured copy.
+            "django": {"handlers": [], "propagate": True},
+            "django.server": {"handlers": [], "propagate": True},
+        },
+    }

@@ -1,0 +1,242 @@
+"""The one settings module; every difference between two installations comes from the environment.
+
+Each variable and its default is listed in docs/settings.md.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from csp.constants import NONCE, NONE, SELF, UNSAFE_INLINE
+from django.utils.translation import gettext_lazy as _
+
+from dashboard import env, logs
+from dashboard.addresses import allowed_hosts
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = env.folder("TIDEGATE_DATA", default=BASE_DIR / "var")
+
+DEBUG = env.boolean("TIDEGATE_DEBUG", default=False)
+SECRET_KEY = env.text("TIDEGATE_SECRET_KEY", default="") or env.secret_kept_in(
+    DATA_DIR / "secret.key"
+)
+
+# --- What the product itself reads ---------------------------------------------------------------
+
+TICK_S = env.integer("TIDEGATE_TICK_S", default=1, least=1)
+WORKLOADS_DIR = env.folder("TIDEGATE_WORKLOADS", default=DATA_DIR / "workloads")
+
+# --- Applications --------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "django_htmx",
+    "ninja",
+    "scheduler",
+    "access",
+    "reports",
+    "dashboard",
+]
+AUTH_USER_MODEL = "access.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "dashboard.content_policy.AdminContentPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "dashboard.urls"
+ASGI_APPLICATION = "dashboard.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    },
+]
+
+# --- Database ------------------------------------------------------------------------------------
+
+DATABASES = {
+    "default": env.database(
+        "DATABASE_URL",
+        default_file=DATA_DIR / "tidegate.sqlite3",
+        # A file: the server processes of a test cannot share an in-memory database.
+        test_file=Path(tempfile.gettempdir()) / f"tidegate-test-{os.getpid()}.sqlite3",
+    )
+}
+
+# --- Redis: broker, pushes, demand ---------------------------------------------------------------
+
+REDIS_URL = env.text("REDIS_URL", default="") or env.address_kept_in(
+    DATA_DIR / "redis.url", default="redis://127.0.0.1:6379/0"
+)
+
+
+def channel_layers(redis_url: str) -> dict[str, dict[str, object]]:
+    """Return CHANNEL_LAYERS for the Redis at ``redis_url``."""
+    # The layer blocks for 5 s while it waits for a message, and the client's own default timeout
+    # is 5 s too: without a longer one every idle WebSocket is closed.
+    host = {"address": redis_url, "socket_timeout": 30, "max_connections": 10_000}
+    return {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [host], "capacity": 1000, "expiry": 30, "prefix": "tidegate"},
+        }
+    }
+
+
+CHANNEL_LAYERS = channel_layers(REDIS_URL)
+
+# --- Celery (read by dashboard/celery.py) --------------------------------------------------------
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_DEFAULT_QUEUE = "tidegate"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_STORE_EAGER_RESULT = False
+# A tick that dies with its worker is not repeated: the next one does the same work from the tables.
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 20_000
+# Celery replaces sys.stdout in its workers otherwise, and libraries that need a real file fail.
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 300,
+    "socket_keepalive": True,
+    "socket_connect_timeout": 5,
+    "health_check_interval": 10,
+}
+# Whoever asks for a tick at once does not wait for a broker that is away: the timer will do it.
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
+
+# --- Addresses, sessions, security ---------------------------------------------------------------
+
+ALLOWED_HOSTS = env.words("TIDEGATE_ALLOWED_HOSTS") or allowed_hosts(
+    bound_to=env.text("TIDEGATE_HOST", default="127.0.0.1")
+)
+CSRF_TRUSTED_ORIGINS = env.words("TIDEGATE_TRUSTED_ORIGINS")
+HTTPS = env.boolean("TIDEGATE_HTTPS", default=False)
+
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_NAME = "tidegate_session"
+SESSION_COOKIE_AGE = env.integer("TIDEGATE_SESSION_S", default=14 * 24 * 3600, least=60)
+SESSION_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_NAME = "tidegate_csrf"
+CSRF_COOKIE_SECURE = HTTPS
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if HTTPS:
+    SECURE_SSL_REDIRECT = env.boolean("TIDEGATE_HTTPS_REDIRECT", default=True)
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = env.integer("TIDEGATE_HSTS_S", default=3600)
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        # The charts set style attributes on their own elements.
+        "style-src-attr": [UNSAFE_INLINE],
+        "img-src": [SELF, "data:"],
+        # Also keeps the chart library from sending figures to its maker's cloud.
+        "connect-src": [SELF],
+        "font-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# --- Languages and time --------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hant", _("Traditional Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+LANGUAGE_COOKIE_NAME = "tidegate_language"
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# --- Static files --------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": (
+            "django.contrib.staticfiles.storage.StaticFilesStorage"
+            if DEBUG
+            else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        )
+    },
+}
+WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_KEEP_ONLY_HASHED_FILES = False
+
+# --- The admin -----------------------------------------------------------------------------------
+
+UNFOLD = {
+    "SITE_TITLE": "Tidegate",
+    "SITE_HEADER": "Tidegate",
+    "SITE_SYMBOL": "waves",
+    "SHOW_LANGUAGES": True,
+}
+
+# --- Logs ----------------------------------------------------------------------------------------
+
+LOGGING = logs.log_settings(level=env.text("TIDEGATE_LOG_LEVEL", default="INFO"))
