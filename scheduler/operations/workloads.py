@@ -1,0 +1,509 @@
+"""What people do with workloads: submit, stop, start, delete, change priority."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from scheduler import events, models
+from scheduler.core.units import UNLIMITED_MGPU, WHOLE_GPU_MGPU, format_gpu
+from scheduler.core.vocabulary import (
+    DEFAULT_PRIORITY,
+    END_PHASES,
+    HOLDING_PHASES,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
+    Kind,
+    Phase,
+    is_preemptible,
+)
+from scheduler.operations import audit
+from scheduler.operations.authority import Action, Authority, NotPermitted
+from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+MAX_REPLICAS = 1024
+MAX_GRACE_S = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a person asks for, already in integers. Defaults are those of the kind."""
+
+    name: str
+    kind: Kind
+    command: Sequence[str]
+    priority: int | None = None
+    preemptible: bool | None = None
+    devices: int = 1
+    request_mgpu: int = 0
+    gpu_memory_mib: int | None = None
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    min_replicas: int = 1
+    max_replicas: int = 1
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    gpu_models: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    readiness_path: str = ""
+    start_timeout_s: int = 600
+    grace_s: int = 30
+    max_attempts: int | None = None
+
+
+def submit_workload(
+    *,
+    project_id: int,
+    pool_id: int,
+    submission: Submission,
+    authority: Authority,
+    now: datetime,
+) -> models.Workload:
+    """Accept a workload. It waits until the tick starts it.
+
+    Raises:
+        NotFound: no such project or pool for the caller.
+        NotPermitted: the caller may not submit this kind there.
+        SubmitRefused: fields that are wrong, each with the way out.
+    """
+    project = _find_project(project_id=project_id, authority=authority)
+    _require(authority, submission.kind, project)
+    pool = models.NodePool.objects.filter(pk=pool_id).first()
+    if pool is None:
+        raise NotFound("node pool")
+    problems = find_problems(submission=submission)
+    if problems:
+        raise SubmitRefused(problems)
+    try:
+        with transaction.atomic():
+            workload = models.Workload.objects.create(
+                project=project,
+                pool=pool,
+                submitted_at=now,
+                submitted_by=authority.name,
+                phase_since=now,
+                **_fields(submission),
+            )
+            models.WorkloadEvent.objects.create(
+                workload=workload, at=now, code="submitted", params={"by": authority.name}
+            )
+            audit.record(
+                authority=authority,
+                now=now,
+                action="workload.submit",
+                target=workload,
+                after={"kind": submission.kind, "request_mgpu": submission.request_mgpu},
+            )
+            events.wake_on_commit()
+    except IntegrityError as error:
+        if models.Workload.objects.filter(
+            project=project, name=submission.name, deleted_at__isnull=True
+        ).exists():
+            raise SubmitRefused([_name_taken(submission.name, project)]) from error
+        raise
+    return workload
+
+
+def find_problems(*, submission: Submission) -> list[Problem]:
+    """Return everything that is wrong with a submission by itself, whatever the cluster's state."""
+    return [
+        *_name_problems(submission),
+        *_request_problems(submission),
+        *_replica_problems(submission),
+        *_run_problems(submission),
+    ]
+
+
+def find_warnings(
+    *, submission: Submission, project_id: int, pool_id: int
+) -> list[Problem]:
+    """Return what is allowed but will surprise: the priority trap before all.
+
+    A training raised to 100 or more stops being preemptible, so that it may no longer borrow; with a
+    quota of 0 it would wait for ever (article, "a pit that is easy to fall into").
+    """
+    priority = submission.priority or int(DEFAULT_PRIORITY[submission.kind])
+    preemptible = is_preemptible(priority=priority, explicit=submission.preemptible)
+    if preemptible:
+        return []
+    quota = models.ProjectQuota.objects.filter(project_id=project_id, pool_id=pool_id).first()
+    quota_mgpu = quota.quota_mgpu if quota else 0
+    asked_mgpu = submission.devices * submission.request_mgpu * submission.min_replicas
+    if asked_mgpu <= quota_mgpu:
+        return []
+    return [
+        Problem(
+            field="priority",
+            code="non_preemptible_over_quota",
+            message=(
+                f"Priority {priority} makes it non-preemptible, so it may not borrow: it asks for "
+                f"{format_gpu(asked_mgpu)} and the guarantee is {format_gpu(quota_mgpu)}. It would "
+                "wait for ever. Keep it preemptible, or ask for a larger guarantee."
+            ),
+            params={"priority": priority, "asked": asked_mgpu, "quota": quota_mgpu},
+        )
+    ]
+
+
+@transaction.atomic
+def stop_workload(
+    *, workload_id: int, authority: Authority, now: datetime, code: str = "by_user"
+) -> models.Workload:
+    """Ask for the end of a workload: SIGTERM, its grace, SIGKILL. Waiting ones stop at once.
+
+    Raises:
+        NotFound, NotPermitted: as for a submission.
+        StateRefused: it has already ended.
+    """
+    workload = _lock(workload_id=workload_id, authority=authority)
+    if Phase(workload.phase) in END_PHASES:
+        raise StateRefused([_state_problem(workload, "has already ended")])
+    if not workload.stop_requested:
+        workload.stop_requested = True
+        workload.stop_code = code
+        workload.generation += 1
+        _event(workload, now, "stop_requested", by=authority.name, code=code)
+        audit.record(authority=authority, now=now, action="workload.stop", target=workload)
+    if Phase(workload.phase) is Phase.PENDING:
+        _end_waiting(workload, now)
+    workload.save()
+    events.wake_on_commit()
+    return workload
+
+
+@transaction.atomic
+def start_workload(
+    *, workload_id: int, authority: Authority, now: datetime
+) -> models.Workload:
+    """Let an ended workload wait for its turn again, with the same work and checkpoint directory."""
+    workload = _lock(workload_id=workload_id, authority=authority)
+    if Phase(workload.phase) not in END_PHASES:
+        raise StateRefused([_state_problem(workload, "has not ended")])
+    workload.phase = Phase.PENDING
+    workload.phase_since = now
+    workload.stop_requested = False
+    workload.stop_code = ""
+    workload.failures = 0
+    workload.failure = {}
+    workload.backing_off_until = None
+    workload.ended_at = None
+    workload.reason_code = ""
+    workload.reason = {}
+    workload.generation += 1
+    workload.save()
+    _event(workload, now, "start_requested", by=authority.name)
+    audit.record(authority=authority, now=now, action="workload.start", target=workload)
+    events.wake_on_commit()
+    return workload
+
+
+@transaction.atomic
+def delete_workload(
+    *, workload_id: int, authority: Authority, now: datetime
+) -> models.Workload:
+    """Remove a workload from view; a running one is stopped first. Its hours stay in the ledger."""
+    workload = _lock(workload_id=workload_id, authority=authority)
+    workload.delete_requested = True
+    workload.generation += 1
+    if Phase(workload.phase) is Phase.PENDING:
+        workload.stop_requested = True
+        _end_waiting(workload, now)
+    if Phase(workload.phase) in END_PHASES:
+        workload.deleted_at = now
+    elif not workload.stop_requested:
+        workload.stop_requested = True
+        workload.stop_code = "deleted"
+    workload.save()
+    _event(workload, now, "delete_requested", by=authority.name)
+    audit.record(authority=authority, now=now, action="workload.delete", target=workload)
+    events.wake_on_commit()
+    return workload
+
+
+@transaction.atomic
+def change_priority(
+    *,
+    workload_id: int,
+    priority: int,
+    preemptible: bool | None,
+    authority: Authority,
+    now: datetime,
+) -> models.Workload:
+    """Change priority and preemptibility, checked like an admission in the new form.
+
+    Raises:
+        SubmitRefused: out of range, or a workload that borrows would become non-preemptible.
+    """
+    workload = _lock(workload_id=workload_id, authority=authority)
+    problems = _priority_problems(priority)
+    if problems:
+        raise SubmitRefused(problems)
+    becomes = is_preemptible(priority=priority, explicit=preemptible)
+    if workload.preemptible and not becomes and Phase(workload.phase) in HOLDING_PHASES:
+        _require_within_quota(workload)
+    before = {"priority": workload.priority, "preemptible": workload.preemptible}
+    workload.priority = priority
+    workload.preemptible = becomes
+    workload.preemptible_set = preemptible is not None
+    workload.generation += 1
+    workload.save()
+    after = {"priority": priority, "preemptible": becomes}
+    _event(workload, now, "priority_changed", by=authority.name, before=before, after=after)
+    audit.record(
+        authority=authority,
+        now=now,
+        action="workload.priority",
+        target=workload,
+        before=before,
+        after=after,
+    )
+    events.wake_on_commit()
+    return workload
+
+
+def _find_project(*, project_id: int, authority: Authority) -> models.Project:
+    project = models.Project.objects.filter(pk=project_id, deleted_at__isnull=True).first()
+    if project is None or not authority.sees_project(
+        project_id=project.pk, department_id=project.department_id
+    ):
+        raise NotFound("project")
+    return project
+
+
+def _lock(*, workload_id: int, authority: Authority) -> models.Workload:
+    """Return the workload, locked, if it exists for the caller and the caller may act on it."""
+    workload = (
+        models.Workload.objects.select_for_update(of=("self",))
+        .select_related("project")
+        .filter(pk=workload_id, deleted_at__isnull=True)
+        .first()
+    )
+    if workload is None or not authority.sees_project(
+        project_id=workload.project_id, department_id=workload.project.department_id
+    ):
+        raise NotFound("workload")
+    _require(authority, Kind(workload.kind), workload.project)
+    return workload
+
+
+def _require(authority: Authority, kind: Kind, project: models.Project) -> None:
+    action = Action.SERVE if kind is Kind.INFERENCE else Action.WORK
+    if not authority.may(action, project_id=project.pk, department_id=project.department_id):
+        what = "inference services" if action is Action.SERVE else "workspaces and trainings"
+        raise NotPermitted(
+            f"Your role may not act on {what} in {project.name}. Ask a project admin for the right."
+        )
+
+
+def _fields(submission: Submission) -> dict[str, object]:
+    priority = submission.priority
+    if priority is None:
+        priority = int(DEFAULT_PRIORITY[submission.kind])
+    service = submission.kind is Kind.INFERENCE
+    max_attempts = submission.max_attempts
+    if max_attempts is None:
+        max_attempts = 0 if service else 3
+    return {
+        "name": submission.name,
+        "kind": submission.kind,
+        "priority": priority,
+        "preemptible": is_preemptible(priority=priority, explicit=submission.preemptible),
+        "preemptible_set": submission.preemptible is not None,
+        "devices": submission.devices,
+        "request_mgpu": submission.request_mgpu,
+        "gpu_memory_mib": submission.gpu_memory_mib,
+        "cpu_milli": submission.cpu_milli,
+        "memory_mib": submission.memory_mib,
+        "min_replicas": submission.min_replicas,
+        "max_replicas": submission.max_replicas,
+        "desired_replicas": submission.min_replicas if service else submission.max_replicas,
+        "node_labels": dict(submission.node_labels),
+        "gpu_models": list(submission.gpu_models),
+        "command": list(submission.command),
+        "env": dict(submission.env),
+        "readiness_path": submission.readiness_path,
+        "start_timeout_s": submission.start_timeout_s,
+        "grace_s": submission.grace_s,
+        "max_attempts": max_attempts,
+    }
+
+
+def _name_taken(name: str, project: models.Project) -> Problem:
+    return Problem(
+        field="name",
+        code="name_taken",
+        message=f"{project.name} already has a workload called {name}. Choose another name.",
+        params={"name": name, "project": project.name},
+    )
+
+
+def _name_problems(submission: Submission) -> list[Problem]:
+    if _NAME.fullmatch(submission.name):
+        return []
+    return [
+        Problem(
+            field="name",
+            code="bad_name",
+            message="Use 1 to 63 small letters, digits and hyphens, beginning and ending with a "
+            "letter or digit.",
+        )
+    ]
+
+
+def _request_problems(submission: Submission) -> list[Problem]:
+    problems: list[Problem] = []
+    asks = submission.request_mgpu > 0 or submission.gpu_memory_mib is not None
+    if not 0 <= submission.request_mgpu <= WHOLE_GPU_MGPU:
+        problems.append(
+            Problem(
+                field="gpu",
+                code="bad_fraction",
+                message="Ask for a fraction from 0.001 to 0.999 of a GPU, or for whole GPUs.",
+            )
+        )
+    if submission.request_mgpu and submission.gpu_memory_mib is not None:
+        problems.append(
+            Problem(
+                field="gpu_memory_mib",
+                code="both_share_and_memory",
+                message="Ask for a share of a GPU or for GPU memory, not for both.",
+            )
+        )
+    if submission.gpu_memory_mib is not None and submission.gpu_memory_mib < 1:
+        problems.append(
+            Problem(field="gpu_memory_mib", code="too_small", message="Ask for at least 1 MiB.")
+        )
+    if asks and not 1 <= submission.devices <= 64:
+        problems.append(
+            Problem(field="devices", code="bad_count", message="Ask for 1 to 64 devices a replica.")
+        )
+    for name in ("cpu_milli", "memory_mib"):
+        if getattr(submission, name) < 0:
+            problems.append(
+                Problem(field=name, code="negative", message="Must not be negative.")
+            )
+    return problems
+
+
+def _replica_problems(submission: Submission) -> list[Problem]:
+    low, high = submission.min_replicas, submission.max_replicas
+    if submission.kind in (Kind.TRAINING, Kind.WORKSPACE) and (low, high) != (1, 1):
+        return [
+            Problem(
+                field="max_replicas",
+                code="one_replica",
+                message=f"A {submission.kind} has one replica. Use a distributed training for more.",
+            )
+        ]
+    lowest = 0 if submission.kind is Kind.INFERENCE else 1
+    if not lowest <= low <= high or not 1 <= high <= MAX_REPLICAS:
+        return [
+            Problem(
+                field="min_replicas",
+                code="bad_bounds",
+                message=f"Need {lowest} <= minimum <= maximum and 1 <= maximum <= {MAX_REPLICAS}.",
+            )
+        ]
+    return []
+
+
+def _priority_problems(priority: int | None) -> list[Problem]:
+    if priority is None or PRIORITY_MIN <= priority <= PRIORITY_MAX:
+        return []
+    return [
+        Problem(
+            field="priority",
+            code="bad_priority",
+            message=f"A priority is a number from {PRIORITY_MIN} to {PRIORITY_MAX}.",
+        )
+    ]
+
+
+def _run_problems(submission: Submission) -> list[Problem]:
+    problems = _priority_problems(submission.priority)
+    if not submission.command or not all(isinstance(a, str) and a for a in submission.command[:1]):
+        problems.append(
+            Problem(field="command", code="empty", message="Say what to run, such as: python train.py")
+        )
+    if any("\0" in part for part in submission.command):
+        problems.append(
+            Problem(field="command", code="bad_character", message="Must not hold a zero byte.")
+        )
+    for name in submission.env:
+        if not _ENV_NAME.fullmatch(name) or name.startswith("TIDEGATE_"):
+            problems.append(
+                Problem(
+                    field="env",
+                    code="bad_env_name",
+                    message=f"{name!r} can't be set: use letters, digits and underscores, and no "
+                    "name that begins with TIDEGATE_.",
+                )
+            )
+    if not 0 <= submission.grace_s <= MAX_GRACE_S:
+        problems.append(
+            Problem(
+                field="grace_s", code="bad_grace", message=f"Use 0 to {MAX_GRACE_S} seconds."
+            )
+        )
+    return problems
+
+
+def _require_within_quota(workload: models.Workload) -> None:
+    """Refuse a borrower that would become non-preemptible: checks 1 and 2 in the new form."""
+    own = 0
+    protected = 0
+    alive = models.Replica.objects.exclude(phase="ended").filter(
+        workload__project=workload.project, workload__pool=workload.pool
+    )
+    for row in alive.values("workload_id", "workload__preemptible", "mgpu"):
+        if row["workload_id"] == workload.pk:
+            own += row["mgpu"]
+        elif not row["workload__preemptible"]:
+            protected += row["mgpu"]
+    quota = models.ProjectQuota.objects.filter(
+        project=workload.project, pool=workload.pool
+    ).first()
+    quota_mgpu = quota.quota_mgpu if quota else 0
+    if quota_mgpu < UNLIMITED_MGPU and protected + own > quota_mgpu:
+        raise SubmitRefused(
+            [
+                Problem(
+                    field="preemptible",
+                    code="borrower_stays_preemptible",
+                    message=(
+                        f"It holds {format_gpu(own)} and {format_gpu(protected)} of "
+                        f"{workload.project.name} is non-preemptible already, of a guarantee of "
+                        f"{format_gpu(quota_mgpu)}. Keep it preemptible, or raise the guarantee."
+                    ),
+                    params={"own": own, "protected": protected, "quota": quota_mgpu},
+                )
+            ]
+        )
+
+
+def _end_waiting(workload: models.Workload, now: datetime) -> None:
+    workload.phase = Phase.STOPPED
+    workload.phase_since = now
+    workload.ended_at = now
+    workload.reason_code = ""
+    workload.reason = {}
+    workload.nominations.all().delete()
+    _event(workload, now, "stopped", code=workload.stop_code)
+
+
+def _event(workload: models.Workload, now: datetime, code: str, **params: object) -> None:
+    models.WorkloadEvent.objects.create(workload=workload, at=now, code=code, params=params)
+
+
+def _state_problem(workload: models.Workload, what: str) -> Problem:
+    return Problem(
+        field="phase",
+        code="bad_state",
+        message=f"{workload.name} {what}; it is {workload.phase}.",
+        params={"phase": workload.phase},
+    )
