@@ -46,3 +46,8 @@ def _leave_sign(key: str) -> None:
     client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
     with client:
         client.set(key, int(time.time()), ex=SEEN_FOR_S)
+
+
+@signals.setup_logging.connect
+def keep_djangos_logging(**_: Any) -> None:
+    """Take the place of Celery's own set-up of logging; Django's is in force already."""

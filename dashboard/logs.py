@@ -37,7 +37,10 @@ def log_settings(*, level: str) -> dict[str, Any]:
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
             "httpx": {"level": "WARNING"},
-            "uvicorn.access": {"level": "WARNING"},
+            # uvicorn sets up handlers of its own before it imports the application.
+            "uvicorn": {"handlers": [], "propagate": True},
+            "uvicorn.error": {"handlers": [], "propagate": True},
+            "uvicorn.access": {"handlers": [], "propagate": True, "level": "WARNING"},
             # Django's own handler prints a second, unstructured copy.
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},

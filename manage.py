@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Tidegate's command line: makes .venv where it is missing, starts itself again with it, and runs.
+
+Until then only the standard library is there to import.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LEAST_PYTHON = (3, 11)
+SETS = {
+    "up": ("base", "demo", "model"),
+    "test": ("base", "demo", "model", "test", "lint"),
+}
+
+
+def main() -> int:
+    _use_new_enough_python()
+    from dashboard.launch import install
+    from dashboard.launch.screen import Screen, StepFailed
+
+    command, rest = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if not _only_asks_for_help(command, rest):
+        try:
+            install.ensure(Screen(), sets=SETS.get(command, ("base",)))
+        except StepFailed as failure:
+            print(failure, file=sys.stderr)
+            return 1
+        if not install.is_inside():
+            python = str(install.venv_python())
+            os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
+    return _dispatch(command, rest)
+
+
+def _dispatch(command: str, rest: list[str]) -> int:
+    if command == "up":
+        from dashboard.launch import up
+
+        return up.main(rest)
+    if command == "test":
+        from dashboard.launch import testing
+
+        return testing.main(rest)
+    if command == "decide":
+        # Needs neither settings nor database nor Redis.
+        from scheduler.management.commands import decide
+
+        return decide.main(rest)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+    return 0
+
+
+def _only_asks_for_help(command: str, rest: list[str]) -> bool:
+    return command == "up" and bool({"-h", "--help"} & set(rest))
+
+
+def _use_new_enough_python() -> None:
+    if sys.platform == "win32":
+        sys.exit("Tidegate runs on Linux and macOS; on Windows use WSL.")
+    if sys.version_info >= LEAST_PYTHON:
+        return
+    import shutil
+
+    for minor in range(14, LEAST_PYTHON[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found:
+            os.execv(found, [found, *sys.argv])
+    sys.exit(f"Tidegate needs Python 3.11 or later; this is {sys.version.split()[0]}.")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
