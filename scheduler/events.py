@@ -57,7 +57,11 @@ def wake() -> None:
     try:
         client().incr(WAKE_KEY)
         current_app.send_task("scheduler.tasks.tick", expires=2, retry=False)
-    except (redis.RedisError, OSError, current_app.connection_for_write().recoverable_connection_errors):
+    except (
+        redis.RedisError,
+        OSError,
+        current_app.connection_for_write().recoverable_connection_errors,
+    ):
         log.warning("events.wake.failed", exc_info=True)
 
 

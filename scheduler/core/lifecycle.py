@@ -85,9 +85,7 @@ _ASKED_BY_SCHEDULER = frozenset({"reclaim", "preempt", "consolidate", "lost", "d
 _FAILURES = frozenset({"over_memory", "not_ready", "launch_refused"})
 
 
-def settle(
-    *, standing: Standing, ended: Sequence[Ended], alive: Sequence[ReplicaPhase]
-) -> Outcome:
+def settle(*, standing: Standing, ended: Sequence[Ended], alive: Sequence[ReplicaPhase]) -> Outcome:
     """Return what becomes of a workload of which ``ended`` ended now and ``alive`` still hold."""
     failed = any(e.ending is Ending.FAILED for e in ended)
     finished = any(e.ending is Ending.FINISHED for e in ended)
@@ -98,7 +96,7 @@ def settle(
         return Outcome(phase=Phase.STOPPED, failures=standing.failures)
     if finished and not failed and not _must_not_end(standing):
         return Outcome(phase=Phase.COMPLETED, failures=standing.failures)
-    if failures > standing.failures:
+    if failures > standing.failures or _has_given_up(standing):
         return _after_failure(standing=standing, failures=failures)
     interrupted = any(e.ending in (Ending.INTERRUPTED, Ending.LOST) for e in ended)
     return Outcome(phase=Phase.PENDING, failures=failures, interrupted=interrupted)
@@ -106,6 +104,11 @@ def settle(
 
 def _must_not_end(standing: Standing) -> bool:
     return standing.kind is Kind.INFERENCE
+
+
+def _has_given_up(standing: Standing) -> bool:
+    """A gang's last failure was counted when its first member ended; the rest has followed."""
+    return bool(standing.max_attempts) and standing.failures >= standing.max_attempts
 
 
 def _after_failure(*, standing: Standing, failures: int) -> Outcome:
@@ -129,7 +132,8 @@ def _settle_with_the_rest(
             pause_s = _after_failure(standing=standing, failures=failures).pause_s
         return Outcome(phase=phase, failures=failures, pause_s=pause_s)
     stays = sum(phase is not ReplicaPhase.STOPPING for phase in alive)
-    broken = stays < standing.min_replicas and any(
-        e.ending is not Ending.FINISHED for e in ended
-    )
-    return Outcome(phase=Phase.RUNNING, failures=failures, end_the_rest=broken)
+    broken = stays < standing.min_replicas and any(e.ending is not Ending.FINISHED for e in ended)
+    pause_s = 0
+    if failures > standing.failures:
+        pause_s = _after_failure(standing=standing, failures=failures).pause_s
+    return Outcome(phase=Phase.RUNNING, failures=failures, pause_s=pause_s, end_the_rest=broken)

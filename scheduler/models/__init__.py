@@ -6,7 +6,12 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
-from scheduler.models.usage import ActivityInterval, AllocationInterval, CapacityInterval, QuotaHistory
+from scheduler.models.usage import (
+    ActivityInterval,
+    AllocationInterval,
+    CapacityInterval,
+    QuotaHistory,
+)
 from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload
 
 __all__ = [

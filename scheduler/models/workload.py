@@ -185,9 +185,7 @@ class Replica(models.Model):
             ),
         ]
         indexes = [
-            models.Index(
-                name="replica_alive", fields=["workload"], condition=~Q(phase="ended")
-            ),
+            models.Index(name="replica_alive", fields=["workload"], condition=~Q(phase="ended")),
         ]
 
     def __str__(self) -> str:

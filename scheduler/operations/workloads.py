@@ -119,9 +119,7 @@ def find_problems(*, submission: Submission) -> list[Problem]:
     ]
 
 
-def find_warnings(
-    *, submission: Submission, project_id: int, pool_id: int
-) -> list[Problem]:
+def find_warnings(*, submission: Submission, project_id: int, pool_id: int) -> list[Problem]:
     """Return what is allowed but will surprise: the priority trap before all.
 
     A training raised to 100 or more stops being preemptible, so that it may no longer borrow; with a
@@ -177,9 +175,7 @@ def stop_workload(
 
 
 @transaction.atomic
-def start_workload(
-    *, workload_id: int, authority: Authority, now: datetime
-) -> models.Workload:
+def start_workload(*, workload_id: int, authority: Authority, now: datetime) -> models.Workload:
     """Let an ended workload wait for its turn again, with the same work and checkpoint directory."""
     workload = _lock(workload_id=workload_id, authority=authority)
     if Phase(workload.phase) not in END_PHASES:
@@ -203,9 +199,7 @@ def start_workload(
 
 
 @transaction.atomic
-def delete_workload(
-    *, workload_id: int, authority: Authority, now: datetime
-) -> models.Workload:
+def delete_workload(*, workload_id: int, authority: Authority, now: datetime) -> models.Workload:
     """Remove a workload from view; a running one is stopped first. Its hours stay in the ledger."""
     workload = _lock(workload_id=workload_id, authority=authority)
     workload.delete_requested = True
@@ -384,9 +378,7 @@ def _request_problems(submission: Submission) -> list[Problem]:
         )
     for name in ("cpu_milli", "memory_mib"):
         if getattr(submission, name) < 0:
-            problems.append(
-                Problem(field=name, code="negative", message="Must not be negative.")
-            )
+            problems.append(Problem(field=name, code="negative", message="Must not be negative."))
     return problems
 
 
@@ -428,7 +420,9 @@ def _run_problems(submission: Submission) -> list[Problem]:
     problems = _priority_problems(submission.priority)
     if not submission.command or not all(isinstance(a, str) and a for a in submission.command[:1]):
         problems.append(
-            Problem(field="command", code="empty", message="Say what to run, such as: python train.py")
+            Problem(
+                field="command", code="empty", message="Say what to run, such as: python train.py"
+            )
         )
     if any("\0" in part for part in submission.command):
         problems.append(
@@ -446,9 +440,7 @@ def _run_problems(submission: Submission) -> list[Problem]:
             )
     if not 0 <= submission.grace_s <= MAX_GRACE_S:
         problems.append(
-            Problem(
-                field="grace_s", code="bad_grace", message=f"Use 0 to {MAX_GRACE_S} seconds."
-            )
+            Problem(field="grace_s", code="bad_grace", message=f"Use 0 to {MAX_GRACE_S} seconds.")
         )
     return problems
 
@@ -465,9 +457,7 @@ def _require_within_quota(workload: models.Workload) -> None:
             own += row["mgpu"]
         elif not row["workload__preemptible"]:
             protected += row["mgpu"]
-    quota = models.ProjectQuota.objects.filter(
-        project=workload.project, pool=workload.pool
-    ).first()
+    quota = models.ProjectQuota.objects.filter(project=workload.project, pool=workload.pool).first()
     quota_mgpu = quota.quota_mgpu if quota else 0
     if quota_mgpu < UNLIMITED_MGPU and protected + own > quota_mgpu:
         raise SubmitRefused(

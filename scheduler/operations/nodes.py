@@ -1,0 +1,175 @@
+"""What people do with pools, nodes and devices: register, cordon, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler import events, models
+from scheduler.core.vocabulary import ReplicaPhase
+from scheduler.operations import audit
+from scheduler.operations.authority import Action, Authority, NotPermitted
+from scheduler.operations.refused import NodeRefused, NotFound, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """One device of a node that is registered."""
+
+    model: str
+    memory_mib: int
+    uuid: str = ""
+    virtual: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """One node that is registered."""
+
+    name: str
+    devices: Sequence[DeviceFacts]
+    engine: str = "local"
+    cpu_milli: int | None = None
+    memory_mib: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@transaction.atomic
+def create_pool(
+    *, name: str, authority: Authority, now: datetime, scratch: bool = False
+) -> models.NodePool:
+    """Make a node pool."""
+    _require(authority)
+    if models.NodePool.objects.filter(name=name).exists():
+        raise NodeRefused(
+            [Problem(field="name", code="name_taken", message=f"There is already a pool {name}.")]
+        )
+    pool = models.NodePool.objects.create(name=name, scratch=scratch)
+    audit.record(authority=authority, now=now, action="pool.create", target=pool)
+    return pool
+
+
+@transaction.atomic
+def register_node(
+    *, pool_id: int, facts: NodeFacts, authority: Authority, now: datetime
+) -> models.Node:
+    """Add a node with its devices to a pool."""
+    _require(authority)
+    pool = models.NodePool.objects.filter(pk=pool_id).first()
+    if pool is None:
+        raise NotFound("node pool")
+    if models.Node.objects.filter(name=facts.name).exists():
+        raise NodeRefused(
+            [
+                Problem(
+                    field="name",
+                    code="name_taken",
+                    message=f"There is already a node called {facts.name}. Choose another name.",
+                )
+            ]
+        )
+    node = models.Node.objects.create(
+        pool=pool,
+        name=facts.name,
+        engine=facts.engine,
+        virtual=any(device.virtual for device in facts.devices),
+        gpu_model=facts.devices[0].model if facts.devices else "",
+        labels=facts.labels,
+        cpu_milli=facts.cpu_milli,
+        memory_mib=facts.memory_mib,
+        last_seen_at=now,
+    )
+    models.Device.objects.bulk_create(
+        models.Device(
+            node=node,
+            index=index,
+            uuid=device.uuid,
+            model=device.model,
+            memory_mib=device.memory_mib,
+            virtual=device.virtual,
+        )
+        for index, device in enumerate(facts.devices)
+    )
+    audit.record(authority=authority, now=now, action="node.register", target=node)
+    _changed()
+    return node
+
+
+@transaction.atomic
+def set_cordoned(
+    *, node_id: int, cordoned: bool, authority: Authority, now: datetime
+) -> models.Node:
+    """Keep new work away from a node, or let it come again. What runs there goes on."""
+    _require(authority)
+    node = models.Node.objects.select_for_update().filter(pk=node_id).first()
+    if node is None:
+        raise NotFound("node")
+    before = {"cordoned": node.cordoned}
+    node.cordoned = cordoned
+    node.save(update_fields=["cordoned"])
+    audit.record(
+        authority=authority,
+        now=now,
+        action="node.cordon" if cordoned else "node.uncordon",
+        target=node,
+        before=before,
+        after={"cordoned": cordoned},
+    )
+    _changed()
+    return node
+
+
+@transaction.atomic
+def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) -> None:
+    """Remove a scratch pool with its nodes, departments, projects and all that is recorded of them.
+
+    Only scratch trees can be removed whole: real ones keep their hours.
+
+    Raises:
+        NodeRefused: it is no scratch pool, or something in it still runs.
+    """
+    _require(authority)
+    pool = models.NodePool.objects.filter(pk=pool_id).first()
+    if pool is None:
+        raise NotFound("node pool")
+    running = models.Replica.objects.filter(workload__pool=pool).exclude(phase=ReplicaPhase.ENDED)
+    if not pool.scratch or running.exists():
+        problem = "is no scratch pool" if not pool.scratch else "still runs work"
+        raise NodeRefused(
+            [Problem(field="pool", code="not_removable", message=f"{pool.name} {problem}.")]
+        )
+    departments = models.Department.objects.filter(
+        scratch=True, projects__workloads__pool=pool
+    ) | models.Department.objects.filter(scratch=True, quotas__pool=pool)
+    department_ids = list(departments.values_list("pk", flat=True).distinct())
+    audit.record(authority=authority, now=now, action="pool.remove", target=pool)
+    replicas = models.Replica.objects.filter(workload__pool=pool)
+    models.ActivityInterval.objects.filter(replica__in=replicas).delete()
+    models.AllocationInterval.objects.filter(pool=pool).delete()
+    replicas.delete()
+    models.Decision.objects.filter(pool=pool).delete()
+    models.DecisionParty.objects.filter(project__department_id__in=department_ids).delete()
+    models.Workload.objects.filter(pool=pool).delete()
+    models.QuotaHistory.objects.filter(department_id__in=department_ids).delete()
+    models.QuotaHistory.objects.filter(pool=pool).delete()
+    models.CapacityInterval.objects.filter(pool=pool).delete()
+    models.Decision.objects.filter(project__department_id__in=department_ids).delete()
+    models.Project.objects.filter(department_id__in=department_ids).delete()
+    models.Department.objects.filter(pk__in=department_ids).delete()
+    models.Node.objects.filter(pool=pool).delete()
+    pool.delete()
+    _changed()
+
+
+def _require(authority: Authority) -> None:
+    if not authority.may(Action.NODES):
+        raise NotPermitted("Only a system admin may change nodes and pools. Ask one.")
+
+
+def _changed() -> None:
+    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
+    events.wake_on_commit()

@@ -1,0 +1,21 @@
+"""Celery tasks: one domain call each."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from celery import shared_task
+from django.conf import settings
+
+from scheduler.tick import run
+
+#: A tick looks again for this part of its period, so that ends and submissions are met at once.
+LINGER_SHARE = 0.8
+
+
+@shared_task(name="scheduler.tasks.tick", ignore_result=True)
+def tick() -> None:
+    """Run one tick, unless another is at work."""
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    run.run_tick(owner=owner, linger_s=LINGER_SHARE * settings.TICK_S)

@@ -1,0 +1,412 @@
+"""Step 5 of a tick: one plan to tables, in one transaction, fenced. Engines are not called here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler import models
+from scheduler.core import plan as plans
+from scheduler.core.units import fraction_mib, memory_request_mgpu
+from scheduler.core.vocabulary import Phase, ReplicaPhase, Rule
+from scheduler.tick import ledger
+from scheduler.tick.load import Loaded
+
+
+class PlanStale(Exception):
+    """Another plan was committed first; this one is thrown away whole."""
+
+
+class _DecisionStale(Exception):
+    """A row that the decision touches has changed since it was read."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Applied:
+    """What became of a plan."""
+
+    started: int = 0
+    evicted: int = 0
+    stale: list[int] = field(default_factory=list)
+    reasons_changed: int = 0
+    #: The cluster's generation after it: what the next plan must have been made from.
+    generation: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Test whether the tables differ from before."""
+        return bool(self.started or self.evicted or self.reasons_changed)
+
+
+def apply_plan(
+    *, loaded: Loaded, plan: plans.Plan, generation: int, now: datetime, cycle: int
+) -> Applied:
+    """Carry out ``plan`` in the tables.
+
+    Starts with the fence: the cluster's generation must still be ``generation``. A decision
+    whose workload has changed since is left out, alone, and the next tick decides again.
+
+    Raises:
+        PlanStale: another plan got in first; nothing was changed.
+    """
+    applied = Applied(generation=generation)
+    with transaction.atomic():
+        if plan.decisions or plan.dropped_nominations:
+            _fence(generation)
+            applied.generation = generation + 1
+        work = _Work(loaded=loaded, now=now, cycle=cycle)
+        for decision in plan.decisions:
+            _apply_one(work, decision, applied)
+        if plan.dropped_nominations:
+            models.Nomination.objects.filter(workload_id__in=plan.dropped_nominations).delete()
+        applied.reasons_changed = _record_holds(work, plan)
+        _record_starving(loaded, plan, now)
+    return applied
+
+
+def _fence(generation: int) -> None:
+    passed = models.Cluster.objects.filter(pk=1, generation=generation).update(
+        generation=F("generation") + 1
+    )
+    if not passed:
+        raise PlanStale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What each step needs: the rows as read, the time, the cycle's number."""
+
+    loaded: Loaded
+    now: datetime
+    cycle: int
+
+    def lock(self, workload_id: int) -> models.Workload:
+        """Return the workload as it is now, locked, if it is as it was when it was read."""
+        seen = self.loaded.workloads[workload_id]
+        current = (
+            models.Workload.objects.select_for_update(of=("self",))
+            .select_related("project")
+            .filter(pk=workload_id, generation=seen.generation)
+            .first()
+        )
+        if current is None:
+            raise _DecisionStale
+        return current
+
+
+def _apply_one(work: _Work, decision: plans.Decision, applied: Applied) -> None:
+    try:
+        with transaction.atomic():
+            match decision:
+                case plans.Start():
+                    applied.started += _start(work, decision)
+                case plans.Evict():
+                    applied.evicted += _evict(work, decision)
+    except _DecisionStale:
+        workload_id = (
+            decision.workload_id if isinstance(decision, plans.Start) else decision.served_id
+        )
+        applied.stale.append(workload_id or 0)
+
+
+def _start(work: _Work, decision: plans.Start) -> int:
+    """Book devices for new replicas, open their ledger intervals, record the decision."""
+    workload = work.lock(decision.workload_id)
+    taken = set(
+        workload.replicas.exclude(phase=ReplicaPhase.ENDED).values_list("ordinal", flat=True)
+    )
+    if taken and Phase(workload.phase) is Phase.PENDING:
+        raise _DecisionStale
+    ordinals = _free_ordinals(taken, len(decision.placements))
+    resumed = workload.attempts > 0
+    attempt = workload.attempts + 1
+    for ordinal, placement in zip(ordinals, decision.placements, strict=True):
+        _book(work, workload, ordinal, attempt, placement)
+    workload.attempts = attempt
+    workload.generation += 1
+    if not taken:
+        workload.restart_count += 1 if resumed else 0
+        workload.phase = Phase.STARTING
+        workload.phase_since = work.now
+        workload.running_since = None
+    workload.reason_code = ""
+    workload.reason = {}
+    workload.starving_since = None
+    workload.save()
+    workload.nominations.all().delete()
+    work.loaded.workloads[workload.pk] = workload
+    verb = "resume" if resumed and not taken else "place"
+    record = _record_decision(work, verb, workload, {"placements": _places(decision.placements)})
+    _event(work, workload, "placed", record, placements=_places(decision.placements))
+    return len(decision.placements)
+
+
+def _free_ordinals(taken: set[int], count: int) -> list[int]:
+    found: list[int] = []
+    ordinal = 0
+    while len(found) < count:
+        if ordinal not in taken:
+            found.append(ordinal)
+        ordinal += 1
+    return found
+
+
+def _book(
+    work: _Work,
+    workload: models.Workload,
+    ordinal: int,
+    attempt: int,
+    placement: plans.Placement,
+) -> None:
+    node = work.loaded.nodes[placement.node]
+    devices = [work.loaded.devices[(placement.node, index)] for index in placement.devices]
+    books = [_book_of(workload, device) for device in devices]
+    replica = models.Replica.objects.create(
+        workload=workload,
+        ordinal=ordinal,
+        attempt=attempt,
+        node=node,
+        mgpu=sum(mgpu for mgpu, _ in books),
+        cpu_milli=workload.cpu_milli,
+        memory_mib=workload.memory_mib,
+        booked_at=work.now,
+    )
+    for device, (mgpu, mib) in zip(devices, books, strict=True):
+        models.Device.objects.filter(pk=device.pk).update(
+            allocated_mgpu=F("allocated_mgpu") + mgpu, allocated_mib=F("allocated_mib") + mib
+        )
+    models.ReplicaDevice.objects.bulk_create(
+        models.ReplicaDevice(replica=replica, device=device, mgpu=mgpu, memory_mib=mib)
+        for device, (mgpu, mib) in zip(devices, books, strict=True)
+    )
+    ledger.open_allocation(replica=replica, workload=workload, devices=devices).save()
+
+
+def _book_of(workload: models.Workload, device: models.Device) -> tuple[int, int]:
+    """Return what one replica of ``workload`` takes of ``device``: milli-GPU and MiB."""
+    device_mib = device.memory_mib or 0
+    if workload.gpu_memory_mib is not None:
+        mib = workload.gpu_memory_mib
+        return memory_request_mgpu(request_mib=mib, device_mib=device_mib), mib
+    mgpu = workload.request_mgpu
+    return mgpu, fraction_mib(request_mgpu=mgpu, device_mib=device_mib)
+
+
+def _evict(work: _Work, decision: plans.Evict) -> int:
+    """Ask victims to go and keep their places for the workload that they make room for."""
+    served = work.lock(decision.served_id) if decision.served_id is not None else None
+    victims = [(work.lock(victim.workload_id), victim) for victim in decision.victims]
+    owner = served if served is not None else victims[0][0]
+    record = _record_decision(
+        work,
+        decision.rule.value,
+        owner,
+        {
+            "checks": [asdict(check) for check in decision.checks],
+            "placements": _places(decision.placements),
+            "shortfall_mgpu": decision.shortfall_mgpu,
+        },
+    )
+    for position, (workload, victim) in enumerate(victims):
+        _leave(work, decision, record, workload, victim)
+        _party(
+            record,
+            models.DecisionParty.Role.VICTIM,
+            position,
+            workload,
+            _loss(work, workload, victim),
+        )
+    for position, spared_id in enumerate(decision.spared_ids):
+        spared = work.loaded.workloads[spared_id]
+        _party(record, models.DecisionParty.Role.SPARED, position, spared, {})
+    if served is not None:
+        _nominate(work, served, decision.placements)
+        _event(work, served, f"served_by_{decision.rule.value}", record)
+        served.generation += 1
+        served.save(update_fields=["generation"])
+        work.loaded.workloads[served.pk] = served
+    _nominate_moved(work, decision)
+    return sum(len(victim.replica_ids) for victim in decision.victims)
+
+
+def _leave(
+    work: _Work,
+    decision: plans.Evict,
+    record: models.Decision,
+    workload: models.Workload,
+    victim: plans.Victim,
+) -> None:
+    rows = models.Replica.objects.filter(pk__in=victim.replica_ids)
+    changed = rows.filter(phase__in=[ReplicaPhase.STARTING, ReplicaPhase.RUNNING]).update(
+        phase=ReplicaPhase.STOPPING,
+        stopping_at=work.now,
+        stop_code=decision.rule.value,
+        vacated_for_id=decision.served_id,
+    )
+    if changed != len(victim.replica_ids):
+        raise _DecisionStale
+    workload.generation += 1
+    workload.interruptions += 1
+    if victim.whole:
+        workload.phase = Phase.STOPPING
+        workload.phase_since = work.now
+    workload.save()
+    work.loaded.workloads[workload.pk] = workload
+    code = {Rule.RECLAIM: "reclaimed", Rule.PREEMPT: "preempted"}.get(
+        decision.rule, decision.rule.value
+    )
+    _event(
+        work,
+        workload,
+        code,
+        record,
+        for_workload_id=decision.served_id,
+        freed_mgpu=victim.freed_mgpu,
+        whole=victim.whole,
+        grace_s=workload.grace_s,
+    )
+
+
+def _loss(work: _Work, workload: models.Workload, victim: plans.Victim) -> dict[str, object]:
+    """Return what the interruption costs: work since the last start or checkpoint mark."""
+    marks = [at for at in (workload.running_since, workload.checkpoint_at) if at is not None]
+    lost_s = int((work.now - max(marks)).total_seconds()) if marks else 0
+    return {
+        "freed_mgpu": victim.freed_mgpu,
+        "whole": victim.whole,
+        "straddler": victim.straddler,
+        "priority": workload.priority,
+        "lost_s": max(0, lost_s),
+        "checkpoint": workload.checkpoint,
+    }
+
+
+def _nominate(
+    work: _Work, workload: models.Workload, placements: tuple[plans.Placement, ...]
+) -> None:
+    workload.nominations.all().delete()
+    models.Nomination.objects.bulk_create(
+        models.Nomination(
+            workload=workload,
+            position=position,
+            node=work.loaded.nodes[placement.node],
+            device_indices=list(placement.devices),
+            created_at=work.now,
+        )
+        for position, placement in enumerate(placements)
+    )
+
+
+def _nominate_moved(work: _Work, decision: plans.Evict) -> None:
+    """Keep the new places of replicas that are moved, so that they run again at once."""
+    by_workload: dict[int, list[plans.Placement]] = {}
+    for replica_id, placement in decision.moves.items():
+        by_workload.setdefault(work.loaded.replicas[replica_id].workload_id, []).append(placement)
+    for workload_id, placements in by_workload.items():
+        _nominate(work, work.loaded.workloads[workload_id], tuple(placements))
+
+
+def _record_holds(work: _Work, plan: plans.Plan) -> int:
+    """Write why each workload waits, where that has changed; one event a change of the code."""
+    changed = 0
+    for hold in plan.holds:
+        row = work.loaded.workloads[hold.workload_id]
+        reason = _reason_of(hold)
+        if row.reason_code == hold.reason.value and row.reason == reason:
+            continue
+        fresh = models.Workload.objects.filter(pk=row.pk, generation=row.generation)
+        if not fresh.update(reason_code=hold.reason.value, reason=reason):
+            continue
+        changed += 1
+        if row.reason_code != hold.reason.value or row.reason.get("queue") != reason.get("queue"):
+            record = _record_decision(work, "deny", row, reason)
+            _event(work, row, "waits", record, **reason)
+        row.reason_code = hold.reason.value
+        row.reason = reason
+    return changed
+
+
+def _reason_of(hold: plans.Hold) -> dict[str, object]:
+    """Return a hold as JSON: its numbers, without what is not set."""
+    reason: dict[str, object] = {"code": hold.reason.value, "resource": hold.resource}
+    if hold.level is not None:
+        reason["level"] = hold.level.value
+        reason["queue"] = hold.queue_id
+    for name in ("limit", "quota", "allocated", "requested", "free", "largest", "next_try_at_us"):
+        value = getattr(hold, name)
+        if value is not None:
+            reason[name] = value
+    if hold.kept_for_id is not None:
+        reason["kept_for"] = hold.kept_for_id
+    if hold.lacks:
+        reason["lacks"] = dict(hold.lacks)
+    if hold.never:
+        reason["never"] = True
+    return reason
+
+
+def _record_starving(loaded: Loaded, plan: plans.Plan, now: datetime) -> None:
+    starving = set(plan.starving_ids)
+    begins = [
+        w.pk for w in loaded.workloads.values() if w.pk in starving and w.starving_since is None
+    ]
+    ends = [
+        w.pk
+        for w in loaded.workloads.values()
+        if w.pk not in starving and w.starving_since is not None
+    ]
+    if begins:
+        models.Workload.objects.filter(pk__in=begins).update(starving_since=now)
+    if ends:
+        models.Workload.objects.filter(pk__in=ends).update(starving_since=None)
+
+
+def _record_decision(
+    work: _Work, verb: str, workload: models.Workload, params: Mapping[str, object]
+) -> models.Decision:
+    return models.Decision.objects.create(
+        at=work.now,
+        cycle=work.cycle,
+        verb=verb,
+        workload=workload,
+        project_id=workload.project_id,
+        pool=work.loaded.pool,
+        params=dict(params),
+    )
+
+
+def _party(
+    record: models.Decision,
+    role: models.DecisionParty.Role,
+    position: int,
+    workload: models.Workload,
+    params: Mapping[str, object],
+) -> None:
+    models.DecisionParty.objects.create(
+        decision=record,
+        role=role,
+        position=position,
+        workload=workload,
+        project_id=workload.project_id,
+        params=dict(params),
+    )
+
+
+def _event(
+    work: _Work,
+    workload: models.Workload,
+    code: str,
+    record: models.Decision | None,
+    **params: object,
+) -> None:
+    models.WorkloadEvent.objects.create(
+        workload=workload, at=work.now, code=code, params=params, decision=record
+    )
+
+
+def _places(placements: tuple[plans.Placement, ...]) -> list[dict[str, object]]:
+    return [{"node": p.node, "devices": list(p.devices)} for p in placements]

@@ -1,0 +1,165 @@
+"""Step 6 of a tick: what should be against what engines run. Repeats until they agree."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler import models
+from scheduler.core.vocabulary import Kind, ReplicaPhase
+from scheduler.engines.base import (
+    DeviceGrant,
+    Engine,
+    EngineError,
+    EnginePhase,
+    EngineUnreachable,
+    Gang,
+    LaunchRefused,
+    LaunchSpec,
+    ReplicaKey,
+    Service,
+)
+from scheduler.tick import engine_room
+from scheduler.tick.observe import Observations, key_of
+
+log = logging.getLogger(__name__)
+
+
+def converge(*, observations: Observations, now: datetime) -> bool:
+    """Launch what is booked, end what is stopping, clear what no row speaks of. True if it acted."""
+    rows = list(
+        models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+        .select_related("node", "workload__project")
+        .prefetch_related("holdings__device")
+        .order_by("id")
+    )
+    acted = False
+    for replica in rows:
+        if replica.node.engine not in observations.answered:
+            continue
+        try:
+            acted |= _converge_one(replica, observations, now)
+        except EngineUnreachable:
+            log.warning("converge.engine.unreachable", extra={"replica_id": replica.pk})
+    _clear_unknown({key_of(replica) for replica in rows}, observations)
+    return acted
+
+
+def _converge_one(replica: models.Replica, observations: Observations, now: datetime) -> bool:
+    engine = engine_room.engine(replica.node.engine)
+    key = key_of(replica)
+    seen = observations.by_key.get(key)
+    if replica.phase == ReplicaPhase.STARTING and replica.launched_at is None and seen is None:
+        _launch(engine, replica, now)
+        return True
+    if replica.phase == ReplicaPhase.STOPPING and seen is not None and seen.term_sent_at is None:
+        if seen.phase in (EnginePhase.STARTING, EnginePhase.RUNNING):
+            engine.terminate(key, grace_s=replica.workload.grace_s, reason=replica.stop_code)
+            return True
+    return False
+
+
+def _launch(engine: Engine, replica: models.Replica, now: datetime) -> None:
+    """Launch a booked replica. Said again after a crash, the engine runs its key once only."""
+    try:
+        engine.launch(_spec_of(engine, replica))
+    except LaunchRefused as refused:
+        _refuse(replica, str(refused), now)
+        return
+    models.Replica.objects.filter(pk=replica.pk, launched_at__isnull=True).update(
+        launched_at=now, last_seen_at=now
+    )
+
+
+@transaction.atomic
+def _refuse(replica: models.Replica, message: str, now: datetime) -> None:
+    """Note that the engine will never run this; the next observation ends it as a failure."""
+    workload = models.Workload.objects.select_for_update(of=("self",)).get(pk=replica.workload_id)
+    workload.failure = {"message": message}
+    workload.save(update_fields=["failure"])
+    replica.phase = ReplicaPhase.STOPPING
+    replica.stopping_at = now
+    replica.stop_code = "launch_refused"
+    replica.save(update_fields=["phase", "stopping_at", "stop_code"])
+
+
+def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
+    workload = replica.workload
+    service = None
+    if workload.kind == Kind.INFERENCE or workload.readiness_path:
+        service = Service(
+            readiness_path=workload.readiness_path or "/health",
+            start_timeout_s=workload.start_timeout_s,
+        )
+    return LaunchSpec(
+        key=key_of(replica),
+        workload_id=workload.pk,
+        project_name=workload.project.name,
+        workload_name=workload.name,
+        command=tuple(workload.command),
+        storage_key=f"workload-{workload.pk}",
+        node_name=replica.node.name,
+        env=tuple(sorted(workload.env.items())),
+        devices=tuple(
+            DeviceGrant(
+                index=holding.device.index,
+                uuid=holding.device.uuid,
+                request_mgpu=holding.mgpu,
+                memory_mib=holding.memory_mib,
+                virtual=holding.device.virtual,
+            )
+            for holding in sorted(replica.holdings.all(), key=lambda h: h.device.index)
+        ),
+        service=service,
+        gang=_gang_of(engine, replica),
+        restart_count=workload.restart_count,
+        grace_s=workload.grace_s,
+    )
+
+
+def _gang_of(engine: Engine, replica: models.Replica) -> Gang | None:
+    """Return a gang member's place. The first launched member's port is kept for the attempt."""
+    workload = replica.workload
+    if workload.kind != Kind.DISTRIBUTED:
+        return None
+    meeting = dict(workload.progress.get("meeting", {}))
+    if meeting.get("attempt") != replica.attempt:
+        meeting = {"attempt": replica.attempt, "port": engine.find_free_port()}
+        workload.progress = {**workload.progress, "meeting": meeting}
+        models.Workload.objects.filter(pk=workload.pk).update(progress=workload.progress)
+    return Gang(
+        rank=replica.ordinal,
+        world_size=workload.replicas.exclude(phase=ReplicaPhase.ENDED).count(),
+        master_addr="127.0.0.1",
+        master_port=int(meeting["port"]),
+    )
+
+
+def _clear_unknown(known: set[ReplicaKey], observations: Observations) -> None:
+    """Forget what has ended and is recorded; end what runs without a row that wants it."""
+    for key, seen in observations.by_key.items():
+        if key in known:
+            continue
+        engine = engine_room.engine(observations.engine_of[key])
+        try:
+            if seen.phase in (EnginePhase.EXITED, EnginePhase.LOST):
+                engine.forget(key)
+            elif seen.term_sent_at is None:
+                log.warning("converge.replica.without_row", extra={"key": str(key)})
+                engine.terminate(key, grace_s=5, reason="without_row")
+        except EngineError:
+            log.warning("converge.clear.failed", extra={"key": str(key)}, exc_info=True)
+
+
+def end_orphans() -> int:
+    """End live processes that carry the product's mark and belong to no replica. Returns how many."""
+    ended = 0
+    for name in sorted(set(models.Node.objects.values_list("engine", flat=True))):
+        engine = engine_room.engine(name)
+        for orphan in engine.orphans():
+            log.warning("converge.orphan.ended", extra={"key": str(orphan.key), "pid": orphan.pid})
+            engine.end_orphan(orphan)
+            ended += 1
+    return ended

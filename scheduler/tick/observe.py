@@ -1,0 +1,419 @@
+"""Steps 1 and 2 of a tick: what engines know, and what of it becomes facts in the tables."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduler import models
+from scheduler.core import lifecycle
+from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.engines.base import (
+    EndCause,
+    EnginePhase,
+    EngineUnreachable,
+    Mark,
+    Observation,
+    ReplicaKey,
+)
+from scheduler.tick import engine_room, ledger
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """What all engines that answered know, by key."""
+
+    taken_at: datetime
+    #: Names of engines that answered; about the others nothing is known.
+    answered: frozenset[str]
+    by_key: dict[ReplicaKey, Observation] = field(default_factory=dict)
+    #: The engine that each key was seen on.
+    engine_of: dict[ReplicaKey, str] = field(default_factory=dict)
+
+
+def gather(*, now: datetime) -> Observations:
+    """Ask every engine that has nodes. One that does not answer tells nothing, not "nothing runs"."""
+    names = sorted(set(models.Node.objects.values_list("engine", flat=True)))
+    answered: set[str] = set()
+    by_key: dict[ReplicaKey, Observation] = {}
+    engine_of: dict[ReplicaKey, str] = {}
+    for name in names:
+        try:
+            found = engine_room.engine(name).observe()
+        except EngineUnreachable:
+            log.warning("observe.engine.unreachable", extra={"engine": name}, exc_info=True)
+            continue
+        answered.add(name)
+        for observation in found:
+            by_key[observation.key] = observation
+            engine_of[observation.key] = name
+    return Observations(
+        taken_at=now, answered=frozenset(answered), by_key=by_key, engine_of=engine_of
+    )
+
+
+def record(*, observations: Observations, now: datetime) -> bool:
+    """Write what was observed: running, ended, checkpoints, nodes seen. True where work changed."""
+    with transaction.atomic():
+        models.Cluster.objects.select_for_update().get(pk=1)
+        _record_nodes(observations, now)
+        alive = list(
+            models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+            .select_related("node", "workload__project")
+            .order_by("id")
+        )
+        ended: dict[int, list[lifecycle.Ended]] = defaultdict(list)
+        workloads: dict[int, models.Workload] = {}
+        changed = False
+        for replica in alive:
+            workload = workloads.setdefault(replica.workload_id, replica.workload)
+            replica.workload = workload
+            ending = _record_one(replica, observations, now)
+            if ending is not None:
+                ended[replica.workload_id].append(ending)
+            changed |= ending is not None
+        changed |= _settle_all(workloads, alive, ended, now)
+        changed |= _carry_out_stops(now)
+    return changed
+
+
+def key_of(replica: models.Replica) -> ReplicaKey:
+    """Return the engine's key of a replica's row: one row is one start."""
+    return ReplicaKey(replica_id=replica.pk, attempt=replica.attempt)
+
+
+def _record_nodes(observations: Observations, now: datetime) -> None:
+    """Note which nodes were seen; those silent for too long are lost, with what runs there."""
+    if observations.answered:
+        models.Node.objects.filter(engine__in=observations.answered).update(last_seen_at=now)
+        models.Node.objects.filter(
+            engine__in=observations.answered, state=models.Node.State.LOST
+        ).update(state=models.Node.State.READY)
+
+
+def _record_one(
+    replica: models.Replica, observations: Observations, now: datetime
+) -> lifecycle.Ended | None:
+    """Write what is known of one replica; return how it ended, if it did."""
+    if replica.node.engine not in observations.answered:
+        return None
+    seen = observations.by_key.get(key_of(replica))
+    if seen is None:
+        if replica.launched_at is None:
+            return _end_unlaunched(replica, now)
+        if replica.launched_at >= observations.taken_at:
+            return None  # launched after this look: it says nothing about it
+        return _end(replica, at=replica.last_seen_at or replica.booked_at, seen=None, now=now)
+    _record_marks(replica, seen)
+    match seen.phase:
+        case EnginePhase.EXITED | EnginePhase.LOST:
+            at = seen.ended_at if seen.phase is EnginePhase.EXITED else seen.last_seen_at
+            return _end(replica, at=at or seen.last_seen_at, seen=seen, now=now)
+        case EnginePhase.RUNNING:
+            _record_running(replica, seen)
+        case EnginePhase.STARTING | EnginePhase.STOPPING:
+            _record_seen(replica, seen)
+    return None
+
+
+def _end_unlaunched(replica: models.Replica, now: datetime) -> lifecycle.Ended | None:
+    """End a booking that was withdrawn before the engine ever got it."""
+    if replica.phase != ReplicaPhase.STOPPING:
+        return None
+    return _end(replica, at=now, seen=None, now=now)
+
+
+def _record_seen(replica: models.Replica, seen: Observation) -> None:
+    replica.last_seen_at = seen.last_seen_at
+    replica.pid = seen.pid
+    if replica.launched_at is None:
+        replica.launched_at = seen.started_at or seen.last_seen_at
+    if seen.phase is EnginePhase.STOPPING and replica.phase != ReplicaPhase.STOPPING:
+        replica.phase = ReplicaPhase.STOPPING
+        replica.stopping_at = seen.term_sent_at or seen.last_seen_at
+        replica.stop_code = _code_of(seen) or replica.stop_code
+        if seen.cause is EndCause.OVER_MEMORY:
+            _event(replica, seen.last_seen_at, "over_memory", peak_mib=seen.memory_peak_mib)
+    if seen.endpoint is not None:
+        replica.host, replica.port = seen.endpoint.host, seen.endpoint.port
+    replica.save()
+
+
+def _record_running(replica: models.Replica, seen: Observation) -> None:
+    if replica.phase == ReplicaPhase.STARTING:
+        replica.phase = ReplicaPhase.RUNNING
+        replica.running_at = seen.ready_at or seen.started_at or seen.last_seen_at
+    _record_seen(replica, seen)
+
+
+def _code_of(seen: Observation) -> str:
+    return (
+        {
+            EndCause.OVER_MEMORY: "over_memory",
+            EndCause.START_TIMEOUT: "not_ready",
+            EndCause.LAUNCH_FAILED: "launch_refused",
+        }.get(seen.cause, "")
+        if seen.cause is not None
+        else ""
+    )
+
+
+def _end(
+    replica: models.Replica, *, at: datetime, seen: Observation | None, now: datetime
+) -> lifecycle.Ended:
+    """End a replica: free its devices, close its intervals, keep how it ended."""
+    at = min(max(at, replica.booked_at), now)
+    code = (_code_of(seen) if seen is not None else "") or replica.stop_code
+    lost = seen is None or seen.phase is EnginePhase.LOST
+    if seen is None and replica.launched_at is None:
+        lost = False
+    if seen is not None and seen.over_memory and replica.stop_code != "over_memory":
+        _event(replica, at, "over_memory", peak_mib=seen.memory_peak_mib)
+    for holding in replica.holdings.select_related("device"):
+        models.Device.objects.filter(pk=holding.device_id).update(
+            allocated_mgpu=F("allocated_mgpu") - holding.mgpu,
+            allocated_mib=F("allocated_mib") - holding.memory_mib,
+        )
+    replica.holdings.all().delete()
+    ledger.close_allocation(replica=replica, at=at)
+    replica.phase = ReplicaPhase.ENDED
+    replica.ended_at = at
+    replica.stop_code = code
+    replica.utilization_permille = None
+    replica.idle = None
+    if seen is not None:
+        replica.exit_code, replica.exit_signal = seen.exit_code, seen.signal
+        replica.last_seen_at = seen.last_seen_at
+        if seen.message:
+            replica.workload.failure = {"message": seen.message}
+    replica.save()
+    ending = lifecycle.classify(
+        exit_code=replica.exit_code, signal=replica.exit_signal, stop_code=code, lost=lost
+    )
+    _event(
+        replica,
+        at,
+        "replica_ended",
+        ending=ending.value,
+        exit_code=replica.exit_code,
+        signal=replica.exit_signal,
+        ordinal=replica.ordinal,
+        attempt=replica.attempt,
+    )
+    return lifecycle.Ended(ending=ending, exit_code=replica.exit_code)
+
+
+def _record_marks(replica: models.Replica, seen: Observation) -> None:
+    """Keep the last checkpoint mark, and compare what a resumed attempt says with it."""
+    workload = replica.workload
+    if seen.resumed is not None:
+        _record_resumed(replica, workload, seen.resumed)
+    mark = seen.checkpoint
+    if mark is None or (workload.checkpoint_at is not None and mark.at <= workload.checkpoint_at):
+        return
+    first = not workload.checkpoint
+    workload.checkpoint = _mark(mark)
+    workload.checkpoint_at = mark.at
+    workload.save(update_fields=["checkpoint", "checkpoint_at"])
+    if first:
+        _event(replica, mark.at, "first_checkpoint", **_mark(mark))
+
+
+def _record_resumed(replica: models.Replica, workload: models.Workload, mark: Mark) -> None:
+    said = _mark(mark)
+    if workload.resumed.get("attempt") == replica.attempt:
+        return
+    names = ("step", "epoch", "elapsed_s", "best")
+    known = [n for n in names if n in workload.checkpoint and n in said]
+    differing = [n for n in known if workload.checkpoint[n] != said[n]]
+    workload.resumed = {
+        **said,
+        "attempt": replica.attempt,
+        "equal": bool(known) and not differing,
+        "checkpoint": workload.checkpoint,
+    }
+    workload.save(update_fields=["resumed"])
+    code = "resumed_equal" if workload.resumed["equal"] else "resumed_with_loss"
+    _event(replica, mark.at, code, **said)
+
+
+def _mark(mark: Mark) -> dict[str, object]:
+    """Return a mark as JSON; decimals as the text that the workload wrote."""
+    values: dict[str, object] = {
+        "step": mark.step,
+        "epoch": mark.epoch,
+        "elapsed_s": None if mark.elapsed_s is None else str(mark.elapsed_s),
+        "best": None if mark.best is None else str(mark.best),
+        "size_bytes": mark.size_bytes,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _settle_all(
+    workloads: dict[int, models.Workload],
+    replicas: Iterable[models.Replica],
+    ended: dict[int, list[lifecycle.Ended]],
+    now: datetime,
+) -> bool:
+    by_workload: dict[int, list[models.Replica]] = defaultdict(list)
+    for replica in replicas:
+        by_workload[replica.workload_id].append(replica)
+    changed = False
+    for workload_id, workload in workloads.items():
+        alive = [r for r in by_workload[workload_id] if r.phase != ReplicaPhase.ENDED]
+        if ended.get(workload_id):
+            _settle(workload, ended[workload_id], alive, now)
+            changed = True
+        else:
+            changed |= _note_running(workload, alive, now)
+    return changed
+
+
+def _settle(
+    workload: models.Workload,
+    ended: list[lifecycle.Ended],
+    alive: list[models.Replica],
+    now: datetime,
+) -> None:
+    outcome = lifecycle.settle(
+        standing=lifecycle.Standing(
+            kind=Kind(workload.kind),
+            min_replicas=workload.min_replicas,
+            stop_requested=workload.stop_requested,
+            failures=workload.failures,
+            max_attempts=workload.max_attempts,
+        ),
+        ended=ended,
+        alive=[ReplicaPhase(r.phase) for r in alive],
+    )
+    failed = outcome.failures > workload.failures
+    workload.failures = outcome.failures
+    workload.exit_code = next((e.exit_code for e in ended if e.exit_code is not None), None)
+    if outcome.end_the_rest:
+        _stop_replicas(alive, code="gang", now=now)
+    if outcome.pause_s:
+        workload.backing_off_until = now + timedelta(seconds=outcome.pause_s)
+    _enter(workload, outcome.phase, now)
+    if failed:
+        _say_failed(workload, outcome, ended, now)
+    workload.generation += 1
+    workload.save()
+
+
+def _say_failed(
+    workload: models.Workload,
+    outcome: lifecycle.Outcome,
+    ended: list[lifecycle.Ended],
+    now: datetime,
+) -> None:
+    models.WorkloadEvent.objects.create(
+        workload=workload,
+        at=now,
+        code="gave_up" if outcome.phase is Phase.FAILED else "failed_retrying",
+        params={
+            "failures": outcome.failures,
+            "max_attempts": workload.max_attempts,
+            "pause_s": outcome.pause_s,
+            "exit_code": workload.exit_code,
+            **workload.failure,
+        },
+    )
+
+
+def _enter(workload: models.Workload, phase: Phase, now: datetime) -> None:
+    """Put a workload into a phase, with what that phase implies."""
+    if workload.phase == phase:
+        return
+    workload.phase = phase
+    workload.phase_since = now
+    match phase:
+        case Phase.STOPPED | Phase.COMPLETED | Phase.FAILED:
+            workload.ended_at = now
+            workload.running_since = None
+            workload.reason_code, workload.reason = "", {}
+            if workload.delete_requested:
+                workload.deleted_at = now
+            workload.nominations.all().delete()
+            code, params = phase.value, {"code": workload.stop_code}
+            models.WorkloadEvent.objects.create(workload=workload, at=now, code=code, params=params)
+        case Phase.PENDING:
+            workload.running_since = None
+        case Phase.RUNNING:
+            workload.running_since = workload.running_since or now
+            workload.failure = {}
+            models.WorkloadEvent.objects.create(workload=workload, at=now, code="running")
+        case _:
+            pass
+
+
+def _note_running(workload: models.Workload, alive: list[models.Replica], now: datetime) -> bool:
+    """Move starting to running, and a service between running and degraded."""
+    if workload.phase not in (Phase.STARTING, Phase.RUNNING, Phase.DEGRADED):
+        return False
+    if alive and all(r.phase == ReplicaPhase.STOPPING for r in alive):
+        _enter(workload, Phase.STOPPING, now)
+        workload.save()
+        return True
+    running = sum(r.phase == ReplicaPhase.RUNNING for r in alive)
+    phase = Phase(workload.phase)
+    if running >= max(1, workload.min_replicas):
+        phase = Phase.RUNNING
+    elif workload.phase == Phase.RUNNING and workload.kind == Kind.INFERENCE:
+        phase = Phase.DEGRADED
+    if phase == workload.phase:
+        return False
+    if phase is Phase.RUNNING:
+        times = [r.running_at for r in alive if r.running_at is not None]
+        workload.running_since = workload.running_since or max(times)
+    _enter(workload, phase, now)
+    workload.save()
+    return True
+
+
+def _carry_out_stops(now: datetime) -> bool:
+    """Begin the end of workloads that were asked to stop, also while no tick ran."""
+    asked = models.Workload.objects.filter(
+        stop_requested=True,
+        phase__in=[Phase.STARTING, Phase.RUNNING, Phase.DEGRADED, Phase.STOPPING],
+    )
+    changed = False
+    for workload in asked:
+        alive = list(workload.replicas.exclude(phase=ReplicaPhase.ENDED))
+        if _stop_replicas(alive, code=workload.stop_code or "by_user", now=now):
+            changed = True
+        if alive and workload.phase != Phase.STOPPING:
+            workload.phase = Phase.STOPPING
+            workload.phase_since = now
+            workload.generation += 1
+            workload.save()
+        if not alive:
+            _enter(workload, Phase.STOPPED, now)
+            workload.save()
+            changed = True
+    return changed
+
+
+def _stop_replicas(replicas: Iterable[models.Replica], *, code: str, now: datetime) -> int:
+    stopped = 0
+    for replica in replicas:
+        if replica.phase in (ReplicaPhase.STARTING, ReplicaPhase.RUNNING):
+            replica.phase = ReplicaPhase.STOPPING
+            replica.stopping_at = now
+            replica.stop_code = code
+            replica.save()
+            stopped += 1
+    return stopped
+
+
+def _event(replica: models.Replica, at: datetime, code: str, **params: object) -> None:
+    models.WorkloadEvent.objects.create(
+        workload_id=replica.workload_id, at=at, code=code, params=params
+    )
