@@ -1,0 +1,93 @@
+"""Nodes and their devices: what each holds, and whether new work may come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.units import WHOLE_GPU_MGPU
+from scheduler.queries.pool_state import NodeState, PoolState, load_pool_state
+from scheduler.queries.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDevice:
+    """What one workload holds of a device; ``workload_id`` 0: work outside the reader's scope."""
+
+    workload_id: int
+    name: str
+    project_name: str
+    color: int
+    mgpu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """One GPU with what is on it."""
+
+    index: int
+    model: str
+    memory_mib: int | None
+    virtual: bool
+    healthy: bool
+    free_mgpu: int
+    held: tuple[OnDevice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One machine."""
+
+    node: NodeState
+    held_mgpu: int
+    free_mgpu: int
+    devices: tuple[DeviceRow, ...]
+
+
+def list_nodes(*, visible: Visibility, pool_name: str = "") -> tuple[NodeRow, ...]:
+    """Return the nodes of a pool by name."""
+    state = load_pool_state(visible=visible, pool_name=pool_name)
+    if state is None:
+        return ()
+    return tuple(_node(state, node) for node in state.nodes)
+
+
+def _node(state: PoolState, node: NodeState) -> NodeRow:
+    held: dict[int, list[OnDevice]] = {device.id: [] for device in node.devices}
+    for replica in state.replicas:
+        workload = state.workloads[replica.workload_id]
+        project = state.projects[workload.project_id]
+        for device_id, mgpu in replica.holdings:
+            if device_id in held:
+                held[device_id].append(
+                    OnDevice(
+                        workload_id=workload.id,
+                        name=workload.name,
+                        project_name=project.name,
+                        color=project.color,
+                        mgpu=mgpu,
+                    )
+                )
+    devices = []
+    for device in node.devices:
+        if device.others_mgpu:
+            held[device.id].append(
+                OnDevice(workload_id=0, name="", project_name="", color=0, mgpu=device.others_mgpu)
+            )
+        used_mgpu = sum(part.mgpu for part in held[device.id])
+        devices.append(
+            DeviceRow(
+                index=device.index,
+                model=device.model or node.gpu_model,
+                memory_mib=device.memory_mib,
+                virtual=device.virtual,
+                healthy=device.healthy,
+                free_mgpu=WHOLE_GPU_MGPU - used_mgpu,
+                held=tuple(held[device.id]),
+            )
+        )
+    return NodeRow(
+        node=node,
+        held_mgpu=sum(WHOLE_GPU_MGPU - device.free_mgpu for device in devices),
+        free_mgpu=sum(device.free_mgpu for device in devices),
+        devices=tuple(devices),
+    )

@@ -1,0 +1,357 @@
+"""One node pool as a reader may see it, loaded once: tiles, map and tree are sums over the same rows.
+
+Work of projects outside the reader's scope is here only as anonymous amounts on devices.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from scheduler import models
+from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.queries.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRow:
+    """A node pool that a reader may choose."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """One GPU. ``others_mgpu``: what projects outside the reader's scope hold of it."""
+
+    id: int
+    node_id: int
+    index: int
+    memory_mib: int | None
+    model: str
+    virtual: bool
+    healthy: bool
+    allocated_mgpu: int
+    others_mgpu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """One machine and its devices in order."""
+
+    id: int
+    name: str
+    gpu_model: str
+    virtual: bool
+    lost: bool
+    cordoned: bool
+    draining: bool
+    last_seen_at: datetime | None
+    devices: tuple[DeviceState, ...]
+
+    @property
+    def schedulable(self) -> bool:
+        """Test whether new work may come."""
+        return not (self.lost or self.cordoned or self.draining)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """One living replica and what it holds: (device id, mGPU) pairs."""
+
+    id: int
+    workload_id: int
+    node_id: int
+    phase: ReplicaPhase
+    booked_at: datetime
+    stopping_at: datetime | None
+    vacated_for_id: int | None
+    stop_code: str
+    mgpu: int
+    idle: bool
+    utilization_permille: int | None
+    sampled_at: datetime | None
+    holdings: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadState:
+    """One workload that runs or waits."""
+
+    id: int
+    name: str
+    project_id: int
+    kind: Kind
+    phase: Phase
+    priority: int
+    preemptible: bool
+    request_mgpu: int
+    gpu_memory_mib: int | None
+    gang: bool
+    submitted_at: datetime
+    phase_since: datetime
+    running_since: datetime | None
+    grace_s: int
+    interruptions: int
+    reason_code: str
+    reason: Mapping[str, object]
+    checkpoint: Mapping[str, object]
+    checkpoint_at: datetime | None
+    nominated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A department's or project's row in the pool. ``listed`` False: it has none in this pool."""
+
+    id: int
+    listed: bool
+    name: str
+    slug: str
+    color: int
+    department_id: int
+    quota_mgpu: int
+    limit_mgpu: int
+    over_quota: bool
+    rank: int
+    weight_milli: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """All that the pages of one pool are made from."""
+
+    pool: PoolRow
+    cluster: models.Cluster
+    partial: bool
+    nodes: tuple[NodeState, ...]
+    replicas: tuple[ReplicaState, ...]
+    workloads: Mapping[int, WorkloadState]
+    departments: tuple[QueueState, ...]
+    projects: Mapping[int, QueueState]
+    #: Departments whose own figures may be shown; of the others only the name.
+    open_department_ids: frozenset[int]
+
+
+def list_pools(*, visible: Visibility) -> tuple[PoolRow, ...]:
+    """Return the pools that may be chosen, the oldest first."""
+    pools = models.NodePool.objects.order_by("id")
+    if not visible.scratch:
+        pools = pools.filter(scratch=False)
+    return tuple(PoolRow(id=pool.id, name=pool.name) for pool in pools)
+
+
+def load_pool_state(*, visible: Visibility, pool_name: str = "") -> PoolState | None:
+    """Return the pool of that name, or the first; None where there is none. Nine queries."""
+    pools = list_pools(visible=visible)
+    pool = next((row for row in pools if row.name == pool_name), pools[0] if pools else None)
+    if pool is None:
+        return None
+    projects = _projects(visible=visible, pool_id=pool.id)
+    replicas, others = _replicas(pool_id=pool.id, project_ids=frozenset(projects))
+    cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
+    return PoolState(
+        pool=pool,
+        cluster=cluster,
+        partial=not visible.cluster,
+        nodes=_nodes(pool_id=pool.id, others=others if cluster.show_others_in_use else {}),
+        replicas=replicas,
+        workloads=_workloads(pool_id=pool.id, project_ids=frozenset(projects)),
+        departments=_departments(visible=visible, pool_id=pool.id),
+        projects=projects,
+        open_department_ids=_open_departments(visible=visible),
+    )
+
+
+def _projects(*, visible: Visibility, pool_id: int) -> dict[int, QueueState]:
+    quotas = {row.project_id: row for row in models.ProjectQuota.objects.filter(pool_id=pool_id)}
+    projects = models.Project.objects.filter(visible.projects(), deleted_at__isnull=True)
+    return {
+        project.id: _queue(
+            quotas.get(project.id) or models.ProjectQuota(quota_mgpu=0),
+            named=project,
+            color=project.color,
+            department_id=project.department_id,
+            listed=project.id in quotas,
+        )
+        for project in projects.order_by("department_id", "id")
+    }
+
+
+def _departments(*, visible: Visibility, pool_id: int) -> tuple[QueueState, ...]:
+    rows = (
+        models.DepartmentQuota.objects.filter(
+            visible.departments(prefix="department__"),
+            pool_id=pool_id,
+            department__deleted_at__isnull=True,
+        )
+        .select_related("department")
+        .order_by("department_id")
+        .distinct()
+    )
+    return tuple(
+        _queue(row, named=row.department, color=0, department_id=row.department_id) for row in rows
+    )
+
+
+def _queue(
+    row: models.ProjectQuota | models.DepartmentQuota,
+    *,
+    named: models.Project | models.Department,
+    color: int,
+    department_id: int,
+    listed: bool = True,
+) -> QueueState:
+    return QueueState(
+        listed=listed,
+        id=named.id,
+        name=named.name,
+        slug=named.slug,
+        color=color,
+        department_id=department_id,
+        quota_mgpu=row.quota_mgpu,
+        limit_mgpu=row.limit_mgpu,
+        over_quota=row.over_quota,
+        rank=row.rank,
+        weight_milli=row.weight_milli,
+    )
+
+
+def _open_departments(*, visible: Visibility) -> frozenset[int]:
+    if not visible.cluster:
+        return visible.department_ids
+    return frozenset(models.Department.objects.values_list("id", flat=True))
+
+
+def _replicas(
+    *, pool_id: int, project_ids: frozenset[int]
+) -> tuple[tuple[ReplicaState, ...], dict[int, int]]:
+    """Return the reader's replicas, and by device what everybody else holds."""
+    holdings: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    others: dict[int, int] = defaultdict(int)
+    held = models.ReplicaDevice.objects.filter(replica__workload__pool_id=pool_id).values_list(
+        "replica_id", "device_id", "mgpu", "replica__workload__project_id"
+    )
+    for replica_id, device_id, mgpu, project_id in held.order_by("device_id"):
+        if project_id in project_ids:
+            holdings[replica_id].append((device_id, mgpu))
+        else:
+            others[device_id] += mgpu
+    rows = models.Replica.objects.filter(
+        workload__pool_id=pool_id, workload__project_id__in=project_ids
+    ).exclude(phase=ReplicaPhase.ENDED)
+    states = tuple(
+        ReplicaState(
+            id=row.id,
+            workload_id=row.workload_id,
+            node_id=row.node_id,
+            phase=ReplicaPhase(row.phase),
+            booked_at=row.booked_at,
+            stopping_at=row.stopping_at,
+            vacated_for_id=row.vacated_for_id,
+            stop_code=row.stop_code,
+            mgpu=row.mgpu,
+            idle=row.idle is True,
+            utilization_permille=row.utilization_permille,
+            sampled_at=row.sampled_at,
+            holdings=tuple(holdings[row.id]),
+        )
+        for row in rows.order_by("booked_at", "id")
+    )
+    return states, dict(others)
+
+
+def _nodes(*, pool_id: int, others: Mapping[int, int]) -> tuple[NodeState, ...]:
+    nodes = models.Node.objects.filter(pool_id=pool_id).prefetch_related("devices").order_by("name")
+    return tuple(
+        NodeState(
+            id=node.id,
+            name=node.name,
+            gpu_model=node.gpu_model,
+            virtual=node.virtual,
+            lost=node.state == models.Node.State.LOST,
+            cordoned=node.cordoned,
+            draining=node.draining,
+            last_seen_at=node.last_seen_at,
+            devices=tuple(
+                _device(device, others_mgpu=others.get(device.id, 0))
+                for device in sorted(node.devices.all(), key=lambda d: d.index)
+            ),
+        )
+        for node in nodes
+    )
+
+
+def _device(device: models.Device, *, others_mgpu: int) -> DeviceState:
+    return DeviceState(
+        id=device.id,
+        node_id=device.node_id,
+        index=device.index,
+        memory_mib=device.memory_mib,
+        model=device.model,
+        virtual=device.virtual,
+        healthy=device.healthy,
+        allocated_mgpu=device.allocated_mgpu,
+        others_mgpu=others_mgpu,
+    )
+
+
+LIVING_PHASES = (
+    Phase.PENDING,
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.DEGRADED,
+    Phase.STOPPING,
+)
+
+
+def _workloads(*, pool_id: int, project_ids: frozenset[int]) -> dict[int, WorkloadState]:
+    alive = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).values("workload_id")
+    rows = models.Workload.objects.filter(
+        Q(phase__in=LIVING_PHASES) | Q(id__in=alive),
+        pool_id=pool_id,
+        project_id__in=project_ids,
+        deleted_at__isnull=True,
+    )
+    nominated = frozenset(
+        models.Nomination.objects.filter(workload__pool_id=pool_id).values_list(
+            "workload_id", flat=True
+        )
+    )
+    return {row.id: _workload(row, nominated=row.id in nominated) for row in rows}
+
+
+def _workload(row: models.Workload, *, nominated: bool) -> WorkloadState:
+    return WorkloadState(
+        id=row.id,
+        name=row.name,
+        project_id=row.project_id,
+        kind=Kind(row.kind),
+        phase=Phase(row.phase),
+        priority=row.priority,
+        preemptible=row.preemptible,
+        request_mgpu=asked_mgpu(row),
+        gpu_memory_mib=row.gpu_memory_mib,
+        gang=(row.kind != Kind.INFERENCE and row.min_replicas > 1) or row.devices > 1,
+        submitted_at=row.submitted_at,
+        phase_since=row.phase_since,
+        running_since=row.running_since,
+        grace_s=row.grace_s,
+        interruptions=row.interruptions,
+        reason_code=row.reason_code,
+        reason=row.reason,
+        checkpoint=row.checkpoint,
+        checkpoint_at=row.checkpoint_at,
+        nominated=nominated,
+    )
+
+
+def asked_mgpu(row: models.Workload) -> int:
+    """Return what the workload asks for in all: its replicas wanted now, each with its devices."""
+    replicas = row.desired_replicas if row.kind == Kind.INFERENCE else row.min_replicas
+    return row.request_mgpu * row.devices * max(1, replicas)

@@ -1,0 +1,313 @@
+"""Workloads as pages show them: the table with its filters, and one workload in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from scheduler import models
+from scheduler.core.vocabulary import Kind, Level, Phase, ReplicaPhase
+from scheduler.queries import history, reasons, timeline, waiting
+from scheduler.queries.pool_state import PoolState, asked_mgpu, load_pool_state
+from scheduler.queries.visibility import Visibility
+
+PAGE_SIZE = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFilter:
+    """What of the table is asked for. ``after_id``: the last row of the page before."""
+
+    project_id: int | None = None
+    phase: str = ""
+    kind: str = ""
+    text: str = ""
+    after_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRow:
+    """One line of the table."""
+
+    id: int
+    name: str
+    project_name: str
+    color: int
+    kind: str
+    phase: str
+    priority: int
+    preemptible: bool
+    asked_mgpu: int
+    gpu_memory_mib: int | None
+    held_mgpu: int
+    place: str
+    utilization_permille: int | None
+    idle: bool
+    since: datetime
+    submitted_at: datetime
+    reason: reasons.Waiting | None
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPage:
+    """One page of the table, with how many there are in all."""
+
+    rows: tuple[WorkloadRow, ...]
+    total: int
+    next_after_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRow:
+    """One living replica, or the last of a workload that has ended."""
+
+    id: int
+    ordinal: int
+    attempt: int
+    phase: str
+    node_name: str
+    place: str
+    mgpu: int
+    pid: int | None
+    utilization_permille: int | None
+    memory_used_mib: int | None
+    booked_at: datetime
+    ended_at: datetime | None
+    exit_code: int | None
+    exit_signal: int | None
+    engine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What a resumed attempt said, beside the checkpoint that it came from."""
+
+    equal: bool
+    said: Mapping[str, object]
+    checkpoint: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadDetail:
+    """One workload in full."""
+
+    row: WorkloadRow
+    project_id: int
+    department_id: int
+    devices: int
+    min_replicas: int
+    max_replicas: int
+    command: tuple[str, ...]
+    grace_s: int
+    submitted_by: str
+    attempts: int
+    interruptions: int
+    failures: int
+    max_attempts: int
+    exit_code: int | None
+    failure: str
+    checkpoint: Mapping[str, object]
+    checkpoint_at: datetime | None
+    resumed: Resumed | None
+    warns_no_checkpoint: bool
+    stop_requested: bool
+    replicas: tuple[ReplicaRow, ...]
+    timeline: tuple[timeline.TimelineRow, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectChoice:
+    """A project that a reader may choose in a filter or a form."""
+
+    id: int
+    name: str
+    department_id: int
+
+
+def list_projects(*, visible: Visibility) -> tuple[ProjectChoice, ...]:
+    """Return the reader's projects by name."""
+    rows = models.Project.objects.filter(visible.projects(), deleted_at__isnull=True)
+    return tuple(
+        ProjectChoice(id=row.id, name=row.name, department_id=row.department_id)
+        for row in rows.order_by("name")
+    )
+
+
+def list_workloads(
+    *, visible: Visibility, pool_name: str = "", wanted: WorkloadFilter
+) -> WorkloadPage:
+    """Return a page of workloads, the newest first."""
+    rows = _filtered(visible, wanted)
+    state = load_pool_state(visible=visible, pool_name=pool_name)
+    if state is not None:
+        rows = rows.filter(pool_id=state.pool.id)
+    total = rows.count()
+    if wanted.after_id is not None:
+        rows = rows.filter(id__lt=wanted.after_id)
+    page = list(rows.select_related("project__department").order_by("-id")[: PAGE_SIZE + 1])
+    more = len(page) > PAGE_SIZE
+    page = page[:PAGE_SIZE]
+    return WorkloadPage(
+        rows=tuple(_row(row, state) for row in page),
+        total=total,
+        next_after_id=page[-1].id if more else None,
+    )
+
+
+def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | None:
+    """Return one workload, or None where there is none for the reader."""
+    row = (
+        models.Workload.objects.filter(
+            visible.projects(prefix="project__"), pk=workload_id, deleted_at__isnull=True
+        )
+        .select_related("project__department", "pool")
+        .first()
+    )
+    if row is None:
+        return None
+    state = load_pool_state(visible=visible, pool_name=row.pool.name)
+    ended = Phase(row.phase) in (Phase.COMPLETED, Phase.FAILED, Phase.STOPPED, Phase.PENDING)
+    return WorkloadDetail(
+        row=_row(row, state),
+        project_id=row.project_id,
+        department_id=row.project.department_id,
+        devices=row.devices,
+        min_replicas=row.min_replicas,
+        max_replicas=row.max_replicas,
+        command=tuple(str(part) for part in row.command),
+        grace_s=row.grace_s,
+        submitted_by=row.submitted_by,
+        attempts=row.attempts,
+        interruptions=row.interruptions,
+        failures=row.failures,
+        max_attempts=row.max_attempts,
+        exit_code=row.exit_code,
+        failure=str(row.failure.get("message") or ""),
+        checkpoint=row.checkpoint,
+        checkpoint_at=row.checkpoint_at,
+        resumed=_resumed(row),
+        warns_no_checkpoint=_warns(row),
+        stop_requested=row.stop_requested,
+        replicas=_replicas(row, ended=ended),
+        timeline=timeline.list_timeline(visible=visible, workload=row),
+    )
+
+
+def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Workload]:
+    rows = models.Workload.objects.filter(
+        visible.projects(prefix="project__"), deleted_at__isnull=True
+    )
+    if wanted.project_id is not None:
+        rows = rows.filter(project_id=wanted.project_id)
+    if wanted.phase:
+        rows = rows.filter(phase=wanted.phase)
+    if wanted.kind:
+        rows = rows.filter(kind=wanted.kind)
+    if wanted.text:
+        rows = rows.filter(Q(name__icontains=wanted.text) | Q(project__name__icontains=wanted.text))
+    return rows
+
+
+def _row(row: models.Workload, state: PoolState | None) -> WorkloadRow:
+    replicas = [r for r in state.replicas if r.workload_id == row.id] if state else []
+    loads = [r.utilization_permille for r in replicas if r.utilization_permille is not None]
+    return WorkloadRow(
+        id=row.id,
+        name=row.name,
+        project_name=row.project.name,
+        color=row.project.color,
+        kind=row.kind,
+        phase=row.phase,
+        priority=row.priority,
+        preemptible=row.preemptible,
+        asked_mgpu=asked_mgpu(row),
+        gpu_memory_mib=row.gpu_memory_mib,
+        held_mgpu=sum(r.mgpu for r in replicas),
+        place=_place(state, row.id) if state else "",
+        utilization_permille=sum(loads) // len(loads) if loads else None,
+        idle=bool(replicas) and all(r.idle for r in replicas),
+        since=row.phase_since,
+        submitted_at=row.submitted_at,
+        reason=_reason(row, state) if row.phase == Phase.PENDING else None,
+        checkpoint=waiting.mark_in_words(row.checkpoint),
+    )
+
+
+def _reason(row: models.Workload, state: PoolState | None) -> reasons.Waiting:
+    known = state.workloads.get(row.id) if state else None
+    if state is not None and known is not None:
+        return waiting.why_it_waits(state, known)
+    at_department = row.reason.get("level") == Level.DEPARTMENT
+    return reasons.why_waiting(
+        code=row.reason_code,
+        numbers=row.reason,
+        queue=row.project.department.name if at_department else row.project.name,
+    )
+
+
+def _place(state: PoolState, workload_id: int) -> str:
+    held = {
+        device_id
+        for replica in state.replicas
+        if replica.workload_id == workload_id
+        for device_id, _mgpu in replica.holdings
+    }
+    places = []
+    for node in state.nodes:
+        indices = [device.index for device in node.devices if device.id in held]
+        if indices:
+            places.append(history.place_name(node.name, indices))
+    return "; ".join(places)
+
+
+def _resumed(row: models.Workload) -> Resumed | None:
+    if not row.resumed:
+        return None
+    checkpoint = row.resumed.get("checkpoint")
+    said = {k: v for k, v in row.resumed.items() if k not in ("equal", "attempt", "checkpoint")}
+    return Resumed(
+        equal=bool(row.resumed.get("equal")),
+        said=said,
+        checkpoint=checkpoint if isinstance(checkpoint, dict) else {},
+    )
+
+
+def _warns(row: models.Workload) -> bool:
+    """Test whether it can be interrupted and has nothing saved: all its work would be lost."""
+    trains = row.kind in (Kind.TRAINING, Kind.DISTRIBUTED)
+    return trains and row.preemptible and row.phase == Phase.RUNNING and not row.checkpoint
+
+
+def _replicas(row: models.Workload, *, ended: bool) -> tuple[ReplicaRow, ...]:
+    rows = models.Replica.objects.filter(workload=row).select_related("node")
+    rows = rows.prefetch_related("holdings__device")
+    if ended:
+        chosen = list(rows.filter(attempt=row.attempts).order_by("ordinal"))
+    else:
+        chosen = list(rows.exclude(phase=ReplicaPhase.ENDED).order_by("ordinal"))
+    return tuple(
+        ReplicaRow(
+            id=replica.id,
+            ordinal=replica.ordinal,
+            attempt=replica.attempt,
+            phase=replica.phase,
+            node_name=replica.node.name,
+            place=history.place_name(
+                replica.node.name, sorted(h.device.index for h in replica.holdings.all())
+            ),
+            mgpu=replica.mgpu,
+            pid=replica.pid,
+            utilization_permille=replica.utilization_permille,
+            memory_used_mib=replica.memory_used_mib,
+            booked_at=replica.booked_at,
+            ended_at=replica.ended_at,
+            exit_code=replica.exit_code,
+            exit_signal=replica.exit_signal,
+            engine=replica.node.engine,
+        )
+        for replica in chosen
+    )
