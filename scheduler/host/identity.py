@@ -13,6 +13,12 @@ from functools import cache
 from typing import NamedTuple
 
 from scheduler.host import processes
+from scheduler.host.stat import Stat
+
+# From linux/pidfd.h: the first published layout of struct pidfd_info, and how to ask for it.
+_PIDFD_INFO_BYTES = 64
+_PIDFD_INFO_EXIT = 1 << 3
+_PIDFD_GET_INFO = (3 << 30) | (_PIDFD_INFO_BYTES << 16) | (0xFF << 8) | 11
 
 
 class Identity(NamedTuple):
@@ -37,9 +43,12 @@ def read_boot_id() -> str:
 def find_identity(pid: int) -> Identity | None:
     """Return the identity of the process that has this number now, or None where none has."""
     stat = processes.find_stat(pid)
-    if stat is None:
-        return None
-    return Identity(pid=pid, start_ticks=stat.start_ticks, boot_id=read_boot_id())
+    return None if stat is None else identify(stat)
+
+
+def identify(stat: Stat) -> Identity:
+    """Return the identity of a process that was read."""
+    return Identity(pid=stat.pid, start_ticks=stat.start_ticks, boot_id=read_boot_id())
 
 
 def is_alive(identity: Identity) -> bool:
@@ -91,3 +100,35 @@ def started_at_s(identity: Identity) -> float:
         return identity.start_ticks / 1000
     since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.time() - since_boot_s + identity.start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def open_exit_watch(identity: Identity) -> int | None:
+    """Return a handle by which the end of this process can be read, where the kernel has such."""
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        handle = os.pidfd_open(identity.pid)
+    except OSError:
+        return None
+    if is_alive(identity):
+        return handle
+    os.close(handle)
+    return None
+
+
+def find_wait_status(handle: int) -> int | None:
+    """Return how a process ended that was no child of ours, where the kernel tells (Linux 6.15)."""
+    if sys.platform != "linux":
+        return None
+    import fcntl
+
+    info = bytearray(_PIDFD_INFO_BYTES)
+    info[0:8] = _PIDFD_INFO_EXIT.to_bytes(8, sys.byteorder)
+    try:
+        fcntl.ioctl(handle, _PIDFD_GET_INFO, info)
+    except OSError:
+        return None
+    told = int.from_bytes(info[0:8], sys.byteorder)
+    if not told & _PIDFD_INFO_EXIT:
+        return None
+    return int.from_bytes(info[60:64], sys.byteorder, signed=True)

@@ -1,0 +1,92 @@
+"""What devices a machine has: NVIDIA's by NVML, or virtual ones where there is no GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+
+import pynvml
+
+from scheduler.engines.base import DeviceInfo, NodeInventory
+
+#: The memory of the card in the article.
+DEFAULT_VIRTUAL_MEMORY_MIB = 46_068
+
+
+def read_inventory(*, virtual_count: int, virtual_memory_mib: int) -> NodeInventory:
+    """Return CPU, memory and devices of this machine; virtual devices only where no GPU is."""
+    devices = list_nvidia_devices() or list_virtual_devices(
+        count=virtual_count, memory_mib=virtual_memory_mib
+    )
+    return NodeInventory(
+        hostname=socket.gethostname(),
+        cpu_milli=count_cpus() * 1000,
+        memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        devices=devices,
+    )
+
+
+def count_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def list_virtual_devices(
+    *, count: int, memory_mib: int, node_name: str = ""
+) -> tuple[DeviceInfo, ...]:
+    """Return stand-ins for devices, named as such, with identifiers that stay the same."""
+    return tuple(
+        DeviceInfo(
+            index=index,
+            uuid="VIRTUAL-" + hashlib.sha256(f"{node_name}/{index}".encode()).hexdigest()[:16],
+            model="virtual",
+            memory_mib=memory_mib,
+            virtual=True,
+        )
+        for index in range(count)
+    )
+
+
+def list_nvidia_devices() -> tuple[DeviceInfo, ...]:
+    """Return the NVIDIA devices of this machine; none where there is no driver."""
+    try:
+        pynvml.nvmlInit()
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
+        return ()
+    try:
+        return tuple(_read_device(index) for index in range(pynvml.nvmlDeviceGetCount()))
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _read_device(index: int) -> DeviceInfo:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return DeviceInfo(
+        index=index,
+        uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+        model=str(pynvml.nvmlDeviceGetName(handle)),
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+        virtual=False,
+    )
+
+
+def read_nvidia_memory_mib() -> dict[int, int]:
+    """Return the device memory that each process holds, by pid, summed over devices."""
+    used: dict[int, int] = {}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_LibraryNotFound:
+        return used
+    try:
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+                if process.usedGpuMemory is not None:  # None: this card can't tell
+                    mib = int(process.usedGpuMemory) // 2**20
+                    used[process.pid] = used.get(process.pid, 0) + mib
+        return used
+    finally:
+        pynvml.nvmlShutdown()

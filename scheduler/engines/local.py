@@ -1,0 +1,361 @@
+"""The local engine: each replica is a real process of this machine, under a supervisor of its own.
+
+The supervisor belongs to nobody: it outlives whoever launched it, writes down what happens, and is
+found again through its files. Nothing about replicas is kept in memory here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scheduler.engines import devices, logs, records
+from scheduler.engines.base import (
+    EngineError,
+    EngineUnreachable,
+    LaunchRefused,
+    LaunchSpec,
+    LogChunk,
+    NodeInventory,
+    Observation,
+    Orphan,
+    ReplicaKey,
+)
+from scheduler.engines.environment import build_environment
+from scheduler.engines.observations import from_records, utc
+from scheduler.engines.records import Order, Paths, State
+from scheduler.engines.shim.tree import find_marked
+from scheduler.host import identity, processes
+
+log = logging.getLogger(__name__)
+
+_STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_RESTART_SUPERVISOR_S = 3.0
+_SUPERVISE = (
+    "import sys; sys.path[:0] = [{root!r}]; from scheduler.engines.shim.main import main; main()"
+)
+DEFAULT_PORTS = (24_000, 31_999)
+
+
+class LocalEngine:
+    """Runs replicas as processes of this machine. Safe to use from several processes at once."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        virtual_devices: int = 1,
+        virtual_memory_mib: int = devices.DEFAULT_VIRTUAL_MEMORY_MIB,
+        ports: tuple[int, int] = DEFAULT_PORTS,
+    ) -> None:
+        self._root = data_dir.resolve() / "engine"
+        self._replicas = self._root / "replicas"
+        self._logs = self._root / "logs"
+        self._storage = self._root / "storage"
+        self._virtual_devices = virtual_devices
+        self._virtual_memory_mib = virtual_memory_mib
+        self._ports = ports
+        self._launchers: list[subprocess.Popen[bytes]] = []
+        self._supervisor_started_at_s: dict[ReplicaKey, float] = {}
+        for directory in (self._replicas, self._logs, self._storage):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._engine_id = self._find_or_make_id()
+
+    # -- the protocol ------------------------------------------------------------------------
+
+    def launch(self, spec: LaunchSpec) -> None:
+        """Start the replica. Does nothing where this key was launched before, also if it ended."""
+        try:
+            is_new = self._write_order(spec)
+            if is_new:
+                self._start_supervisor(spec.key)
+        except OSError as error:  # a full volume, a machine out of processes: the next tick tries
+            raise EngineUnreachable(f"replica {spec.key} could not be launched: {error}") from error
+
+    def observe(self) -> tuple[Observation, ...]:
+        """Return all replicas that were launched and not forgotten, by key."""
+        self._reap_launchers()
+        keys = sorted(ReplicaKey.parse(name) for name in os.listdir(self._replicas))
+        found = (self._observe_one(key) for key in keys)
+        return tuple(observation for observation in found if observation is not None)
+
+    def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
+        """SIGTERM to every process, SIGKILL after the grace period. Returns at once."""
+        paths = self._paths(key)
+        if not os.path.exists(paths.order):
+            return
+        state = records.find_state(paths)
+        if state is not None and state["ended_at_s"] is not None:
+            return
+        asked = records.find_stop_request(paths)
+        if asked is None or grace_s < asked["grace_s"]:
+            first_reason = reason if asked is None else asked["reason"]
+            records.write_json(paths.stop, {"grace_s": grace_s, "reason": first_reason})
+        if not records.poke(paths.control):
+            self._revive(key)
+
+    def forget(self, key: ReplicaKey) -> None:
+        """Drop an ended replica, whose end is recorded. Its log stays readable."""
+        paths = self._paths(key)
+        state = records.find_state(paths)
+        if not os.path.exists(paths.directory):
+            return
+        if state is None or state["ended_at_s"] is None:
+            raise EngineError(f"replica {key} has not ended")
+        shutil.rmtree(paths.directory)
+        self._supervisor_started_at_s.pop(key, None)
+
+    def read_log(self, key: ReplicaKey, *, offset: int | None, limit_bytes: int) -> LogChunk:
+        """Return output from ``offset`` on, or the last ``limit_bytes`` where it is None."""
+        return logs.read_chunk(
+            directory=str(self._logs / str(key)), offset=offset, limit_bytes=limit_bytes
+        )
+
+    def delete_log(self, key: ReplicaKey) -> None:
+        """Drop the output of a replica. That it was launched stays known."""
+        log_dir = self._logs / str(key)
+        for name in os.listdir(log_dir) if log_dir.exists() else ():
+            (log_dir / name).unlink()
+
+    def delete_storage(self, storage_key: str) -> None:
+        """Drop the working and checkpoint directories of a workload that is no more."""
+        if not _STORAGE_KEY.fullmatch(storage_key):
+            raise EngineError(f"{storage_key!r} names no storage")
+        directory = self._storage / storage_key
+        if directory.exists():
+            shutil.rmtree(directory)
+
+    def inventory(self) -> NodeInventory:
+        """Return what the machine has."""
+        return devices.read_inventory(
+            virtual_count=self._virtual_devices, virtual_memory_mib=self._virtual_memory_mib
+        )
+
+    def find_free_port(self) -> int:
+        """Return a port for a gang's meeting point: unused, and of no replica of this engine."""
+        with self._locked():
+            return self._pick_port()
+
+    def orphans(self) -> tuple[Orphan, ...]:
+        """Return live processes that carry this engine's mark and belong to no known replica."""
+        found = []
+        for stat in find_marked({"TIDEGATE_ENGINE": self._engine_id}):
+            key = ReplicaKey.parse(processes.read_environ(stat.pid)["TIDEGATE_REPLICA"])
+            state = records.find_state(self._paths(key))
+            if state is None or state["ended_at_s"] is not None:
+                started_at = utc(identity.started_at_s(identity.identify(stat)))
+                found.append(Orphan(key=key, pid=stat.pid, started_at=started_at))
+        return tuple(found)
+
+    def end_orphan(self, orphan: Orphan) -> None:
+        """SIGKILL an orphan, if it still is the process that was listed."""
+        marker = {"TIDEGATE_ENGINE": self._engine_id, "TIDEGATE_REPLICA": str(orphan.key)}
+        for stat in find_marked(marker):
+            if stat.pid == orphan.pid:
+                identity.send_signal(identity.identify(stat), signal.SIGKILL)
+
+    # -- beyond the protocol -----------------------------------------------------------------
+
+    @property
+    def wake_path(self) -> str:
+        """A FIFO that gets a byte whenever a replica turns to another phase."""
+        return str(self._root / "wake")
+
+    # -- launching ---------------------------------------------------------------------------
+
+    def _write_order(self, spec: LaunchSpec) -> bool:
+        """Write down what to run, once for each key ever, and tell whether this was the time."""
+        paths = self._paths(spec.key)
+        log_dir = self._logs / str(spec.key)
+        with self._locked():
+            was_forgotten = log_dir.exists() and not os.path.exists(paths.directory)
+            if was_forgotten or os.path.exists(paths.order):
+                return False
+            order = self._make_order(spec, log_dir=log_dir)
+            os.makedirs(paths.directory, mode=0o700, exist_ok=True)
+            log_dir.mkdir(mode=0o700, exist_ok=True)
+            records.prepare(paths)
+            records.write_json(paths.order, order)
+            return True
+
+    def _make_order(self, spec: LaunchSpec, *, log_dir: Path) -> Order:
+        if not _STORAGE_KEY.fullmatch(spec.storage_key):
+            raise LaunchRefused(f"{spec.storage_key!r} can't name a directory")
+        work_dir = self._storage / spec.storage_key / "work"
+        checkpoint_dir = self._storage / spec.storage_key / "checkpoints"
+        for directory in (work_dir, checkpoint_dir):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        port = None if spec.service is None else self._pick_port()
+        env = build_environment(
+            spec=spec,
+            engine_id=self._engine_id,
+            work_dir=str(work_dir),
+            checkpoint_dir=str(checkpoint_dir),
+            port=port,
+        )
+        _refuse_missing_command(spec, env=env, work_dir=work_dir)
+        virtual = any(device.virtual for device in spec.devices)
+        return Order(
+            key=str(spec.key),
+            workload_id=spec.workload_id,
+            node_name=spec.node_name,
+            command=list(spec.command),
+            env=env,
+            cwd=str(work_dir),
+            log_dir=str(log_dir),
+            wake_path=self.wake_path,
+            port=port,
+            readiness_path="" if spec.service is None else spec.service.readiness_path,
+            start_timeout_s=0 if spec.service is None else spec.service.start_timeout_s,
+            master_port=None if spec.gang is None else spec.gang.master_port,
+            grace_s=spec.grace_s,
+            log_limit_mib=spec.log_limit_mib,
+            wall_mib=spec.gpu_memory_mib if virtual else None,
+            wall_stops=spec.memory_wall,
+        )
+
+    def _start_supervisor(self, key: ReplicaKey) -> None:
+        paths = self._paths(key)
+        root = str(Path(__file__).resolve().parents[2])
+        isolated = ["-I", "-S"] if sys.platform == "linux" else ["-I"]  # elsewhere it needs psutil
+        with open(paths.diary, "ab") as diary:
+            launcher = subprocess.Popen(
+                [sys.executable, *isolated, "-c", _SUPERVISE.format(root=root), paths.directory],
+                stdin=subprocess.DEVNULL,
+                stdout=diary,
+                stderr=diary,
+                env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+                cwd="/",
+                start_new_session=True,
+            )
+        self._launchers.append(launcher)
+        self._supervisor_started_at_s[key] = time.monotonic()
+
+    def _pick_port(self) -> int:
+        taken = self._list_taken_ports()
+        first, last = self._ports
+        for port in range(first, last + 1):
+            if port not in taken and _can_listen(port):
+                return port
+        raise EngineError(f"no port from {first} to {last} is free")
+
+    def _list_taken_ports(self) -> set[int]:
+        taken: set[int] = set()
+        for name in os.listdir(self._replicas):
+            paths = Paths(str(self._replicas / name))
+            order, state = records.find_order(paths), records.find_state(paths)
+            if order is not None and (state is None or state["ended_at_s"] is None):
+                taken.update(p for p in (order["port"], order["master_port"]) if p is not None)
+        return taken
+
+    # -- finding again -----------------------------------------------------------------------
+
+    def _observe_one(self, key: ReplicaKey) -> Observation | None:
+        paths = self._paths(key)
+        order, state = records.find_order(paths), records.find_state(paths)
+        if order is None:
+            return None  # being launched, or being forgotten
+        if state is None or (state["ended_at_s"] is None and not _is_supervised(state)):
+            state = self._revive(key)
+        is_watched = state is not None and _is_supervised(state)
+        last_seen_at_s = time.time() if is_watched else _last_seen_s(paths)
+        return from_records(key=key, order=order, state=state, last_seen_at_s=last_seen_at_s)
+
+    def _revive(self, key: ReplicaKey) -> State | None:
+        """Give the replica a supervisor if it has none and needs one; return its state."""
+        paths = self._paths(key)
+        lock = records.try_lock(paths.lock)
+        if lock is None:
+            return records.find_state(paths)  # one is just taking over
+        try:
+            state = records.find_state(paths)
+            if state is not None and state["ended_at_s"] is not None:
+                return state
+            order = records.find_order(paths)
+            if state is not None and order is not None and not _is_any_alive(state, order):
+                return _write_lost(paths, state)
+        finally:
+            os.close(lock)
+        started_at_s = self._supervisor_started_at_s.get(key)
+        if started_at_s is None or time.monotonic() - started_at_s > _RESTART_SUPERVISOR_S:
+            log.warning("engine.supervisor.started_again", extra={"replica": str(key)})
+            self._start_supervisor(key)
+        return state
+
+    def _reap_launchers(self) -> None:
+        self._launchers = [launcher for launcher in self._launchers if launcher.poll() is None]
+
+    # -- files -------------------------------------------------------------------------------
+
+    def _paths(self, key: ReplicaKey) -> Paths:
+        return Paths(str(self._replicas / str(key)))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self._root / "lock", "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _find_or_make_id(self) -> str:
+        path = self._root / "id"
+        with self._locked():
+            if not path.exists():
+                path.write_text(secrets.token_hex(8), encoding="ascii")
+            return path.read_text(encoding="ascii").strip()
+
+
+def _refuse_missing_command(spec: LaunchSpec, *, env: dict[str, str], work_dir: Path) -> None:
+    if not spec.command:
+        raise LaunchRefused("there is no command to run")
+    name = spec.command[0]
+    path = str(work_dir / name) if "/" in name else name
+    if shutil.which(path, path=env["PATH"]) is None:
+        raise LaunchRefused(f"{name}: no such command on this machine")
+
+
+def _can_listen(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:  # another program has it
+            return False
+    return True
+
+
+def _is_supervised(state: State) -> bool:
+    return identity.is_alive(identity.Identity(*state["supervisor"]))
+
+
+def _is_any_alive(state: State, order: Order) -> bool:
+    first = state["process"]
+    if first is not None and identity.is_alive(identity.Identity(*first)):
+        return True
+    names = ("TIDEGATE_REPLICA", "TIDEGATE_ENGINE")
+    return bool(find_marked({name: order["env"][name] for name in names}))
+
+
+def _write_lost(paths: Paths, state: State) -> State:
+    state["phase"], state["cause"], state["ready"] = "lost", "lost", False
+    state["ended_at_s"] = os.stat(paths.heartbeat).st_mtime
+    records.write_json(paths.state, state, reserve=paths.reserve)
+    return state
+
+
+def _last_seen_s(paths: Paths) -> float:
+    try:
+        return os.stat(paths.heartbeat).st_mtime
+    except FileNotFoundError:
+        return time.time()

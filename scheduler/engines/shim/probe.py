@@ -1,0 +1,47 @@
+"""Asks a service, again and again, whether it is ready. A thread, so that nothing else waits."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+_UNTIL_READY_S = 0.2
+_ONCE_READY_S = 3.0
+_TIMEOUT_S = 2.0
+_FAILURES = 3
+
+
+class Probe(threading.Thread):
+    """``ready`` follows the answers: one good makes it true, three bad in a row make it false."""
+
+    def __init__(self, *, port: int, path: str, on_change: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self._path = path
+        self._on_change = on_change
+        self.ready = False
+
+    def run(self) -> None:
+        """Probe for as long as the process lives."""
+        failures = 0
+        while True:
+            failures = 0 if has_answered(port=self._port, path=self._path) else failures + 1
+            ready = failures == 0 or (self.ready and failures < _FAILURES)
+            if ready != self.ready:
+                self.ready = ready
+                self._on_change()
+            time.sleep(_ONCE_READY_S if ready else _UNTIL_READY_S)
+
+
+def has_answered(*, port: int, path: str) -> bool:
+    """Test whether a GET of ``path`` on this machine is answered with a 2xx status."""
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S) as connection:
+            connection.sendall(request.encode("ascii", errors="replace"))
+            status = connection.recv(64).split(b" ", 2)
+    except OSError:  # refused, reset, too slow: not ready
+        return False
+    return len(status) > 1 and status[0].startswith(b"HTTP/") and status[1][:1] == b"2"
