@@ -8,6 +8,19 @@ from django.db.models import F, Q
 from scheduler.core.units import WHOLE_GPU_MGPU
 
 
+class ClusterQuerySet(models.QuerySet["Cluster"]):
+    """The one row, made when it is first asked for."""
+
+    def one(self) -> Cluster:
+        """Return the row."""
+        return self.get_or_create(pk=1)[0]
+
+    def locked(self) -> Cluster:
+        """Return the row, locked until the transaction ends: ticks and quota changes take turns."""
+        self.get_or_create(pk=1)
+        return self.select_for_update().get(pk=1)
+
+
 class Cluster(models.Model):
     """The one row that fences the tick: a plan is applied only on the generation it was made from."""
 
@@ -29,6 +42,8 @@ class Cluster(models.Model):
     #: How long a node may be silent before what runs there counts as lost.
     node_lost_after_s = models.PositiveIntegerField(default=30)
     show_others_in_use = models.BooleanField(default=True)
+
+    objects = ClusterQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -101,7 +101,7 @@ def set_department_quota(
         raise NotPermitted(
             f"You may not change the quota of {department.name}. Ask a system admin."
         )
-    cluster = models.Cluster.objects.select_for_update().get(pk=1)
+    cluster = models.Cluster.objects.locked()
     values = _normalized(values)
     problems = _quota_problems(values)
     problems += _protected_problems(
@@ -145,7 +145,7 @@ def set_project_quota(
         raise NotPermitted(
             f"You may not change the quota of {project.name}. Ask its department's admin."
         )
-    cluster = models.Cluster.objects.select_for_update().get(pk=1)
+    cluster = models.Cluster.objects.locked()
     values = _normalized(values)
     problems = _quota_problems(values)
     problems += _protected_problems(

@@ -35,7 +35,7 @@ def check_if_due(*, now: datetime) -> None:
         return
     _last["check"] = now
     with transaction.atomic():
-        models.Cluster.objects.select_for_update().get(pk=1)
+        models.Cluster.objects.locked()
         for difference in find_differences():
             log.warning("books.difference", extra={"difference": difference})
             _set_right(difference)

@@ -14,6 +14,7 @@ LEASE_S = 15
 
 def take(*, owner: str, now: datetime) -> bool:
     """Take or renew the lease; False while another owner holds it. It ends by itself."""
+    models.Cluster.objects.one()
     free = Q(tick_until__isnull=True) | Q(tick_until__lt=now) | Q(tick_owner=owner)
     taken = models.Cluster.objects.filter(free, pk=1).update(
         tick_owner=owner, tick_until=now + timedelta(seconds=LEASE_S)

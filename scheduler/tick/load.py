@@ -31,7 +31,7 @@ class Loaded:
 
 def load_pools() -> tuple[models.Cluster, list[Loaded]]:
     """Return the cluster, with the generation read first, and all pools by id. Eleven queries."""
-    cluster = models.Cluster.objects.get(pk=1)
+    cluster = models.Cluster.objects.one()
     pools = list(models.NodePool.objects.order_by("id"))
     rows = _Rows()
     return cluster, [_load_pool(pool=pool, cluster=cluster, rows=rows) for pool in pools]

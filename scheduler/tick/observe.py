@@ -63,7 +63,7 @@ def gather(*, now: datetime) -> Observations:
 def record(*, observations: Observations, now: datetime) -> bool:
     """Write what was observed: running, ended, checkpoints, nodes seen. True where work changed."""
     with transaction.atomic():
-        models.Cluster.objects.select_for_update().get(pk=1)
+        models.Cluster.objects.locked()
         _record_nodes(observations, now)
         alive = list(
             models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)

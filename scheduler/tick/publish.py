@@ -17,7 +17,7 @@ def finish_cycle(*, now: datetime, took_ms: int) -> None:
         models.Cluster.objects.filter(pk=1).update(
             cycle=F("cycle") + 1, last_cycle_at=now, last_cycle_ms=took_ms
         )
-        cluster = models.Cluster.objects.get(pk=1)
+        cluster = models.Cluster.objects.one()
         transaction.on_commit(lambda: _say(cluster, now))
 
 
