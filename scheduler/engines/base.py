@@ -188,6 +188,7 @@ class Observation:
     endpoint: Endpoint | None = None
     checkpoint: Mark | None = None
     checkpoint_count: int = 0
+    checkpoint_error: str = ""  # why the last save failed; empty once one succeeds again
     resumed: Mark | None = None
     adopted: bool = False  # its first supervisor is gone and another watches it
 
@@ -275,6 +276,9 @@ class Engine(Protocol):
 
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica that was forgotten."""
+
+    def delete_storage(self, storage_key: str) -> None:
+        """Drop the working and checkpoint directories of a workload that is no more."""
 
     def inventory(self) -> NodeInventory:
         """Return what the machine has."""

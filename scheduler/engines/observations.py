@@ -65,6 +65,7 @@ def from_records(
         endpoint=None if port is None else Endpoint(host="127.0.0.1", port=port),
         checkpoint=_mark(state["checkpoint"]),
         checkpoint_count=state["checkpoint_count"],
+        checkpoint_error=state["checkpoint_error"],
         resumed=_mark(state["resumed"]),
         adopted=state["adopted"],
     )

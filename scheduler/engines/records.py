@@ -74,6 +74,7 @@ class State(TypedDict):
     log_disk_full: bool
     checkpoint: MarkRecord | None
     checkpoint_count: int
+    checkpoint_error: str
     resumed: MarkRecord | None
     adopted: bool
 

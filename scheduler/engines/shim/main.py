@@ -107,6 +107,7 @@ def _first_state() -> State:
         log_disk_full=False,
         checkpoint=None,
         checkpoint_count=0,
+        checkpoint_error="",
         resumed=None,
         adopted=False,
     )

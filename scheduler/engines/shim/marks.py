@@ -1,7 +1,8 @@
 """Finds the lines by which a workload marks a checkpoint or a resume in its output.
 
 ``TIDEGATE {"checkpoint": true, "step": 21, "epoch": 21, "elapsed_s": 63.0, "best": 0.8223,
-"bytes": 5120}``, or with ``"resumed": true``. Anything else passes by unread.
+"bytes": 5120}``, or with ``"resumed": true``, or, where a save failed, ``"checkpoint": false`` and an
+``"error"``. Anything else passes by unread.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from scheduler.engines.records import MarkRecord
 
@@ -17,13 +18,15 @@ _PREFIX = b"TIDEGATE {"
 _LONGEST = 16 * 1024
 _MOST = 2**53
 _DIGITS = 40
+_ERROR_CHARS = 300
 
 
 class FoundMark(NamedTuple):
-    """One mark and which of the two kinds it is."""
+    """One mark, of which kind it is, and for a failed save what went wrong."""
 
-    resumed: bool
+    kind: Literal["checkpoint", "resumed", "failed"]
     record: MarkRecord
+    error: str = ""
 
 
 class MarkScanner:
@@ -60,7 +63,8 @@ def _find_mark(line: bytes) -> FoundMark | None:
         value = json.loads(line[len(_PREFIX) - 1 :], parse_float=str, parse_constant=lambda _: None)
     except (ValueError, RecursionError):  # not JSON, or not UTF-8: the workload's own text
         return None
-    if value.get("checkpoint") is not True and value.get("resumed") is not True:
+    kind = _kind(value)
+    if kind is None:
         return None
     record = MarkRecord(
         at_s=time.time(),
@@ -70,7 +74,20 @@ def _find_mark(line: bytes) -> FoundMark | None:
         best=_number(value.get("best")),
         size_bytes=_whole(value.get("bytes")),
     )
-    return FoundMark(resumed=value.get("resumed") is True, record=record)
+    error = str(value.get("error", "unknown"))[:_ERROR_CHARS] if kind == "failed" else ""
+    return FoundMark(kind=kind, record=record, error=error)
+
+
+def _kind(value: dict[str, Any]) -> Literal["checkpoint", "resumed", "failed"] | None:
+    if value.get("resumed") is True:
+        return "resumed"
+    match value.get("checkpoint"):
+        case True:
+            return "checkpoint"
+        case False:
+            return "failed"
+        case _:
+            return None
 
 
 def _whole(value: Any) -> int | None:

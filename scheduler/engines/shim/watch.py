@@ -10,7 +10,7 @@ import time
 
 from scheduler.engines import records
 from scheduler.engines.records import Order, Paths, State
-from scheduler.engines.shim.marks import MarkScanner
+from scheduler.engines.shim.marks import FoundMark, MarkScanner
 from scheduler.engines.shim.output import OutputLog
 from scheduler.engines.shim.probe import Probe
 from scheduler.engines.shim.tree import BornTree, FoundTree, describe_status
@@ -114,11 +114,18 @@ class Watcher:
                 return
             self._log.write(data)
             for mark in self._marks.feed(data):
-                if mark.resumed:
-                    self.state["resumed"] = mark.record
-                else:
-                    self.state["checkpoint"] = mark.record
-                    self.state["checkpoint_count"] += 1
+                self._note_mark(mark)
+
+    def _note_mark(self, mark: FoundMark) -> None:
+        match mark.kind:
+            case "resumed":
+                self.state["resumed"] = mark.record
+            case "failed":
+                self.state["checkpoint_error"] = mark.error
+            case "checkpoint":
+                self.state["checkpoint"] = mark.record
+                self.state["checkpoint_count"] += 1
+                self.state["checkpoint_error"] = ""
 
     def _note_end_of_first(self) -> None:
         if isinstance(self._tree, BornTree):
