@@ -43,6 +43,10 @@ def _dispatch(command: str, rest: list[str]) -> int:
         from dashboard.launch import testing
 
         return testing.main(rest)
+    if command == "lock":
+        from dashboard.launch import lock
+
+        return lock.main(rest)
     if command == "decide":
         # Needs neither settings nor database nor Redis.
         from scheduler.management.commands import decide

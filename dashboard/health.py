@@ -19,7 +19,11 @@ def answer_health(application: Any) -> Application:
         if scope["path"] != HEALTH_PATH:
             await application(scope, receive, send)
             return
-        headers = [(b"content-type", b"text/plain"), (b"cache-control", b"no-store")]
+        headers = [
+            (b"content-type", b"text/plain"),
+            (b"content-length", str(len(BODY)).encode()),
+            (b"cache-control", b"no-store"),
+        ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": BODY})
 

@@ -26,10 +26,10 @@ def web_program(*, host: str, port: int) -> Program:
     server = (sys.executable, "-m", "uvicorn", "dashboard.asgi:application")
     address = ("--host", host, "--port", str(port))
     # Without the graceful limit open WebSockets hold up the end for as long as they last.
-    limits = ("--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log")
+    limits = ("--lifespan", "off", "--timeout-graceful-shutdown", "3")
     return Program(
         name="web",
-        argv=(*server, *address, *limits),
+        argv=(*server, *address, *limits, "--no-access-log", "--no-server-header"),
         answers=lambda _: _is_page_there(host, port),
         grace_s=6.0,
     )

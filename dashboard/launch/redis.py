@@ -30,7 +30,7 @@ class RedisPlan:
     origin: str
 
 
-def plan_redis(*, data: Path) -> RedisPlan:
+def plan_redis(*, data: Path, first_port: int = FIRST_PORT) -> RedisPlan:
     """Choose the Redis and write what it needs; a private one is remembered in redis.url."""
     given = os.environ.get("REDIS_URL", "").strip()
     if given:
@@ -38,7 +38,7 @@ def plan_redis(*, data: Path) -> RedisPlan:
     binary, origin = find_server()
     folder = data / "redis"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    port = free_port(host="127.0.0.1", wanted=_last_port(data / "redis.url"))
+    port = free_port(host="127.0.0.1", wanted=_last_port(data / "redis.url", first_port))
     password = secrets.token_urlsafe(24)
     config = folder / "redis.conf"
     _write_privately(config, _configuration(folder, port, password))
@@ -78,10 +78,10 @@ def _major_version(program: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _last_port(file: Path) -> int:
+def _last_port(file: Path, first_port: int) -> int:
     if not file.exists():
-        return FIRST_PORT
-    return urlsplit(file.read_text(encoding="utf-8").strip()).port or FIRST_PORT
+        return first_port
+    return urlsplit(file.read_text(encoding="utf-8").strip()).port or first_port
 
 
 def _configuration(folder: Path, port: int, password: str) -> str:

@@ -1,0 +1,101 @@
+"""``manage.py test``: brings up what the tests need, runs them, and says what was left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboard.launch.install import ROOT
+from dashboard.launch.postgres import PostgresAway, temporary_postgres
+from dashboard.launch.screen import Screen
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_TESTS = 5
+COUNTED = ("passed", "failed", "skipped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One run of pytest: its exit code and what it counted and left out."""
+
+    code: int
+    counts: Mapping[str, int]
+    left_out: Mapping[str, int]
+
+
+def main(argv: Sequence[str]) -> int:
+    screen = Screen()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-test-")))
+        environment = _environment(folder, is_full="--full" in argv)
+        postgres_url = _start_postgres(stack, screen)
+        environment["TIDEGATE_TEST_POSTGRES_URL"] = postgres_url
+        screen.note(f"Chromium: {environment.get('TIDEGATE_CHROMIUM') or 'none'}")
+        passes = [_run_pytest(argv, environment, folder / "sqlite.json")]
+        if postgres_url and not _is_listing(argv):
+            screen.say(screen.style("\nAgain on PostgreSQL: what depends on the database", "bold"))
+            second = {**environment, "TIDEGATE_TEST_DATABASE": "postgres"}
+            second["DATABASE_URL"] = postgres_url
+            passes.append(_run_pytest(argv, second, folder / "postgres.json"))
+    _say_what_was_left_out(screen, passes)
+    return max(one.code for one in passes)
+
+
+def _environment(folder: Path, *, is_full: bool) -> dict[str, str]:
+    environment = {**os.environ, "TIDEGATE_DATA": str(folder / "data")}
+    for name in ("DATABASE_URL", "REDIS_URL", "TIDEGATE_ADMIN_PASSWORD"):
+        environment.pop(name, None)
+    environment["TIDEGATE_TEST_FULL"] = "1" if is_full else "0"
+    if not environment.get("TIDEGATE_CHROMIUM"):
+        found = next(filter(None, map(shutil.which, BROWSERS)), "")
+        environment["TIDEGATE_CHROMIUM"] = found
+    return environment
+
+
+def _start_postgres(stack: ExitStack, screen: Screen) -> str:
+    try:
+        with screen.step("PostgreSQL for the tests"):
+            return stack.enter_context(temporary_postgres())
+    except PostgresAway as away:
+        screen.warn(f"no PostgreSQL: {away}")
+        return ""
+
+
+def _run_pytest(argv: Sequence[str], environment: Mapping[str, str], notes: Path) -> Pass:
+    command = [sys.executable, "-m", "pytest", *argv]
+    given = {**environment, "TIDEGATE_TEST_NOTES": str(notes)}
+    code = subprocess.run(command, cwd=ROOT, env=given, check=False).returncode
+    if not notes.exists():
+        return Pass(code=code, counts={}, left_out={})
+    told = json.loads(notes.read_text(encoding="utf-8"))
+    # A choice of tests by the caller may leave nothing for the one database or the other.
+    code = 0 if code == NO_TESTS else code
+    return Pass(code=code, counts=told["counts"], left_out=told["left_out"])
+
+
+def _is_listing(argv: Sequence[str]) -> bool:
+    return bool({"--collect-only", "--co", "--fixtures", "--markers", "-h", "--help"} & set(argv))
+
+
+def _say_what_was_left_out(screen: Screen, passes: Sequence[Pass]) -> None:
+    left_out: dict[str, int] = {}
+    for one in passes:
+        for reason, count in one.left_out.items():
+            left_out[reason] = left_out.get(reason, 0) + count
+    if len(passes) == 1:
+        left_out.setdefault("no PostgreSQL: everything ran on SQLite alone", 0)
+    screen.say()
+    for reason, count in sorted(left_out.items()):
+        screen.say(f"Left out: {reason}" + (f" ({count} tests)" if count else ""))
+    if not left_out:
+        screen.say("Nothing was left out.")
+    totals = {name: sum(one.counts.get(name, 0) for one in passes) for name in COUNTED}
+    screen.say("Tests: " + ", ".join(f"{totals[name]} {name}" for name in COUNTED))
