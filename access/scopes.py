@@ -79,3 +79,11 @@ def _scope(rule: AccessRule) -> tuple[str, int] | None:
     if rule.project_id is not None:
         return ("project", rule.project_id)
     return None
+
+
+def role_of(*, user: User) -> str:
+    """Return the widest role of a user, for showing; empty where it has none. At most one query."""
+    if user.is_superuser:
+        return Role.SYSTEM_ADMIN
+    held = {rule.role for rule in _rules(user)}
+    return next((role.value for role in Role if role.value in held), "")

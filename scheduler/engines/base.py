@@ -291,3 +291,6 @@ class Engine(Protocol):
 
     def end_orphan(self, orphan: Orphan) -> None:
         """SIGKILL an orphan, if it still is the process that was listed."""
+
+    def wait_for_change(self, *, timeout_s: float) -> bool:
+        """Wait until a replica may have turned to another phase, at most so long; tell whether."""

@@ -190,6 +190,10 @@ class FakeEngine:
 
     # -- what a test says --------------------------------------------------------------------
 
+    def wait_for_change(self, *, timeout_s: float) -> bool:
+        """Return at once: time passes here only when it is told to."""
+        return False
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)

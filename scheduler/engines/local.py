@@ -6,11 +6,13 @@ found again through its files. Nothing about replicas is kept in memory here.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
 import re
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -67,6 +69,7 @@ class LocalEngine:
         self._virtual_devices = virtual_devices
         self._virtual_memory_mib = virtual_memory_mib
         self._ports = ports
+        self._wake: int | None = None
         self._launchers: list[subprocess.Popen[bytes]] = []
         self._supervisor_started_at_s: dict[ReplicaKey, float] = {}
         for directory in (self._replicas, self._logs, self._storage):
@@ -165,6 +168,23 @@ class LocalEngine:
         for stat in find_marked(marker):
             if stat.pid == orphan.pid:
                 identity.send_signal(identity.identify(stat), signal.SIGKILL)
+
+    def wait_for_change(self, *, timeout_s: float) -> bool:
+        """Wait until a replica may have turned to another phase, at most so long; tell whether."""
+        handle = self._open_wake()
+        readable, _, _ = select.select([handle], [], [], timeout_s)
+        if not readable:
+            return False
+        os.read(handle, 65_536)
+        return True
+
+    def _open_wake(self) -> int:
+        """Return the FIFO's handle of this process; read-write, so that it never ends."""
+        if self._wake is None:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self.wake_path, 0o600)
+            self._wake = os.open(self.wake_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        return self._wake
 
     # -- beyond the protocol -----------------------------------------------------------------
 

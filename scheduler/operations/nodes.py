@@ -87,7 +87,7 @@ def register_node(
         models.Device(
             node=node,
             index=index,
-            uuid=device.uuid,
+            uuid=device.uuid or _virtual_uuid(node, index),
             model=device.model,
             memory_mib=device.memory_mib,
             virtual=device.virtual,
@@ -173,3 +173,8 @@ def _require(authority: Authority) -> None:
 def _changed() -> None:
     models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
     events.wake_on_commit()
+
+
+def _virtual_uuid(node: models.Node, index: int) -> str:
+    """Return the name of a device that no GPU is behind; engines know such names by their prefix."""
+    return f"VIRTUAL-{node.name}-{index}"

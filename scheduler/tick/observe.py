@@ -60,6 +60,11 @@ def gather(*, now: datetime) -> Observations:
     )
 
 
+def wait_for_change(*, timeout_s: float) -> bool:
+    """Wait until a replica of this machine may have turned to another phase, at most so long."""
+    return engine_room.engine("local").wait_for_change(timeout_s=timeout_s)
+
+
 def record(*, observations: Observations, now: datetime) -> bool:
     """Write what was observed: running, ended, checkpoints, nodes seen. True where work changed."""
     with transaction.atomic():

@@ -59,9 +59,9 @@ def _run(*, owner: str, clock: Clock, linger_s: float) -> Tally:
     woken = events.wake_count()
     _settle(tally, clock)
     while time.monotonic() < until:
-        time.sleep(LOOK_AGAIN_S)
+        ended = observe.wait_for_change(timeout_s=LOOK_AGAIN_S)
         count = events.wake_count()
-        if count == woken and not observe.something_ended():
+        if count == woken and not ended:
             continue
         woken = count
         lease.take(owner=owner, now=clock())
