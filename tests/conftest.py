@@ -15,7 +15,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from dashboard.launch import resp
-from dashboard.launch.processes import Identity, end_groups, spawn, start_of
+from dashboard.launch.processes import spawn
 from dashboard.launch.redis import plan_redis
 
 pytest_plugins = ["tests.product", "tests.browser"]
@@ -24,7 +24,7 @@ ON_POSTGRES = os.environ.get("TIDEGATE_TEST_DATABASE") == "postgres"
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "django_db_serialized_rollback"})
 FULL = pytest.StashKey[bool]()
 FOLDER = pytest.StashKey[Path]()
-REDIS = pytest.StashKey[Identity]()
+REDIS = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 def pytest_addoption(parser):
@@ -44,7 +44,8 @@ def pytest_configure(config):
 
 def pytest_unconfigure(config):
     if REDIS in config.stash:
-        end_groups([config.stash[REDIS]], grace_s=5)
+        config.stash[REDIS].terminate()
+        config.stash[REDIS].wait(timeout=10)
     if FOLDER in config.stash:
         shutil.rmtree(config.stash[FOLDER], ignore_errors=True)
 
@@ -91,7 +92,7 @@ def _start_redis(folder):
         time.sleep(0.02)
     settings.REDIS_URL = settings.CELERY_BROKER_URL = redis.url
     settings.CHANNEL_LAYERS = channel_layers(redis.url)
-    return Identity(pid=process.pid, started=start_of(process.pid))
+    return process
 
 
 # --- What is run, and what is left out ------------------------------------------------------------

@@ -33,8 +33,7 @@ class Identity:
         if now:
             return now == self.started
         # Its number stays taken while its group has members; a reboot begins the numbers anew.
-        same_boot = IS_LINUX and self.started.startswith(_boot_id())
-        return same_boot and signal_group(self.pid, 0)
+        return IS_LINUX and self.started.startswith(_boot_id()) and _has_members(self.pid)
 
 
 def start_of(pid: int) -> str:
@@ -49,15 +48,24 @@ def start_of(pid: int) -> str:
 
 
 def _start_on_linux(pid: int) -> str:
+    fields = _living(Path(f"/proc/{pid}/stat"))
+    return f"{_boot_id()}:{fields[19]}" if fields else ""
+
+
+def _has_members(group: int) -> bool:
+    found = (_living(file) for file in Path("/proc").glob("[0-9]*/stat"))
+    return any(fields and fields[2] == str(group) for fields in found)
+
+
+def _living(stat: Path) -> list[str]:
+    """Return the fields of a process's stat from its state on; none where it has ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        text = stat.read_text(encoding="ascii", errors="replace")
     except OSError:
-        return ""
+        return []
     # The name in the second field may hold spaces and brackets itself.
     fields = text.rpartition(")")[2].split()
-    if fields[0] in {"Z", "X"}:
-        return ""
-    return f"{_boot_id()}:{fields[19]}"
+    return [] if fields[0] in {"Z", "X"} else fields
 
 
 def _boot_id() -> str:

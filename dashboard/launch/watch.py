@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from dashboard.launch import resp
 
-SILENCE_S = 30.0
-LOOK_EVERY_S = 5.0
+SILENCE_S = float(os.environ.get("TIDEGATE_SILENCE_S") or 30)
+LOOK_EVERY_S = min(5.0, SILENCE_S / 4)
 LONGEST_PATIENCE_S = 600.0
 
 

@@ -1,0 +1,1 @@
+"""Set-up and start of the product."""
