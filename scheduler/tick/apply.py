@@ -399,12 +399,13 @@ def _party(
 def _event(
     work: _Work,
     workload: models.Workload,
-    code: str,
+    event_code: str,
     record: models.Decision | None,
+    /,
     **params: object,
 ) -> None:
     models.WorkloadEvent.objects.create(
-        workload=workload, at=work.now, code=code, params=params, decision=record
+        workload=workload, at=work.now, code=event_code, params=params, decision=record
     )
 
 

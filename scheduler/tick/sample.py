@@ -1,0 +1,98 @@
+"""What replicas do: one sample each few seconds, to their rows and to the ledger's activity."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from scheduler import models
+from scheduler.core.vocabulary import ReplicaPhase
+from scheduler.telemetry.base import ReplicaSample, SampleTarget
+from scheduler.tick import engine_room, ledger
+from scheduler.tick.observe import Observations, key_of
+
+SAMPLE_EVERY = timedelta(seconds=2)
+#: A pause between two valid samples that is longer than this is unknown time, not idle time.
+LONGEST_GAP = timedelta(seconds=15)
+
+_last: dict[str, datetime] = {}
+
+
+def take_if_due(*, observations: Observations, now: datetime) -> bool:
+    """Sample every two seconds. True where samples were taken."""
+    last = _last.get("sample")
+    if last is not None and timedelta(0) <= now - last < SAMPLE_EVERY:
+        return False
+    _last["sample"] = now
+    replicas = list(
+        models.Replica.objects.filter(phase__in=[ReplicaPhase.RUNNING, ReplicaPhase.STOPPING])
+        .select_related("node", "workload__project")
+        .prefetch_related("holdings__device")
+        .order_by("id")
+    )
+    host_devices = max(1, models.Device.objects.filter(virtual=True, node__engine="local").count())
+    samples: list[tuple[models.Replica, ReplicaSample]] = []
+    for name in sorted({replica.node.engine for replica in replicas} & observations.answered):
+        own = [replica for replica in replicas if replica.node.engine == name]
+        targets = tuple(_target(replica, observations, host_devices) for replica in own)
+        taken = engine_room.sampler(name).sample(targets)
+        samples.extend(zip(own, taken, strict=True))
+    record_samples(samples=samples)
+    return bool(samples)
+
+
+def _target(
+    replica: models.Replica, observations: Observations, host_devices: int
+) -> SampleTarget:
+    seen = observations.by_key.get(key_of(replica))
+    return SampleTarget(
+        replica_id=replica.pk,
+        attempt=replica.attempt,
+        pid=seen.pid if seen is not None else None,
+        supervisor_pid=seen.supervisor_pid if seen is not None else None,
+        request_mgpu=replica.mgpu,
+        device_uuids=tuple(holding.device.uuid for holding in replica.holdings.all()),
+        host_devices=host_devices,
+    )
+
+
+def record_samples(*, samples: list[tuple[models.Replica, ReplicaSample]]) -> None:
+    """Write samples to the rows, and what was idle or active since the sample before.
+
+    A sample that says nothing leaves the last valid one and its time as they are: the page tells
+    since when there are no metrics, and the time is unknown in the ledger.
+    """
+    threshold = models.Cluster.objects.one().idle_threshold_permille
+    with transaction.atomic():
+        changed: list[models.Replica] = []
+        for replica, sample in samples:
+            if sample.demand_permille is None:
+                continue
+            idle = sample.demand_permille < threshold
+            _record_activity(replica, idle, sample.sampled_at)
+            replica.utilization_permille = sample.utilization_permille
+            replica.memory_used_mib = sample.memory_mib
+            if not idle:
+                replica.idle_since = None
+            elif not replica.idle or replica.idle_since is None:
+                replica.idle_since = sample.sampled_at
+            replica.idle = idle
+            replica.sampled_at = sample.sampled_at
+            changed.append(replica)
+        fields = ["utilization_permille", "memory_used_mib", "idle", "idle_since", "sampled_at"]
+        models.Replica.objects.bulk_update(changed, fields, batch_size=200)
+
+
+def _record_activity(replica: models.Replica, idle: bool, until: datetime) -> None:  # noqa: FBT001
+    since = replica.sampled_at
+    if since is None or until - since > LONGEST_GAP:
+        return
+    ledger.record_activity(
+        replica=replica,
+        project_id=replica.workload.project_id,
+        pool_id=replica.workload.pool_id,
+        idle=idle,
+        since=since,
+        until=until,
+    )
