@@ -1,4 +1,4 @@
-"""What the core decides on: frozen facts of one node pool at one instant. All instants are UTC microseconds."""
+"""What the core decides on: frozen facts of one node pool at one instant, all in UTC microseconds."""
 
 from __future__ import annotations
 

@@ -1,0 +1,299 @@
+"""The choice among sets of victims: exact where few could be taken, greedy above a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import comb
+from typing import Protocol
+
+from scheduler.core.session import Held, Session
+from scheduler.core.victims import Candidate, Chosen, Cost, Taken, Trial, cost_of, ways_to_take
+from scheduler.core.waiting import Request
+
+#: Single victims that are tried, most willing first, before anything else is looked at.
+_QUICK = 64
+
+
+class Scope(Protocol):
+    """Which sets may be taken at all: what reclaim and preemption differ in."""
+
+    def ranked(self) -> Iterator[Candidate]:
+        """Yield all candidates, most willing first."""
+
+    def allows(self, chosen: Chosen, *, straddling: bool) -> bool:
+        """Test whether ``chosen`` may be taken, in some order, by the rule."""
+
+    def allows_more(self, chosen: Chosen, taken: Taken, *, straddling: bool) -> bool:
+        """Test whether ``taken`` may follow ``chosen``, in that order."""
+
+    @property
+    def may_straddle(self) -> bool:
+        """Test whether sets that end below a queue's quota exist for this rule."""
+
+    @property
+    def needs_company(self) -> bool:
+        """Test whether a victim may be needed although it frees nothing that the request uses."""
+
+
+class BoundReached(Exception):
+    """More sets than the bound on the search allows."""
+
+
+class Search:
+    """One search for victims, for one request under one rule."""
+
+    def __init__(self, session: Session, request: Request, scope: Scope) -> None:
+        self._session = session
+        self._request = request
+        self._scope = scope
+        self._trial = Trial(session, request)
+        self._tries_left = session.policy.search_bound
+        self._source = scope.ranked()
+        self._known: list[Candidate] = []
+
+    def find(self) -> tuple[list[Taken], list[Candidate]] | None:
+        """Return the best set with the candidates that were spared, or None if none works."""
+        try:
+            if self._trial.works():
+                return None  # it only waits for what is already being vacated
+            chosen = self._find_quick() or self._find_thorough()
+        finally:
+            self._trial.close()
+        if chosen is None:
+            return None
+        taken = {each.candidate for each in chosen}
+        return chosen, [each for each in self._known if each not in taken]
+
+    def _find_quick(self) -> list[Taken] | None:
+        """Return the most willing single victim that is enough, where a single one must be best."""
+        for candidate in islice(self._source, _QUICK):
+            self._known.append(candidate)
+            if candidate.job.spare:
+                return None
+            taken = Taken(candidate, tuple(candidate.job.held))
+            if self._scope.allows([taken], straddling=False) and self._works_with([taken]):
+                if self._has_spare_after():
+                    return None
+                return [taken]
+        return None
+
+    def _has_spare_after(self) -> bool:
+        """Test whether some candidate has further replicas: they would go before any workload."""
+        return any(job.spare for candidate in self._rest() for job in (candidate.job,))
+
+    def _rest(self) -> list[Candidate]:
+        self._known.extend(self._source)
+        return self._known
+
+    def _find_thorough(self) -> list[Taken] | None:
+        candidates = self._rest()
+        if not candidates or not self._works_with(_all_of(candidates)):
+            return None
+        stages = (False, True) if self._scope.may_straddle else (False,)
+        for straddling in stages:
+            chosen = self._find_stage(candidates, straddling=straddling)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _find_stage(
+        self, candidates: Sequence[Candidate], *, straddling: bool
+    ) -> list[Taken] | None:
+        groups = [group for group in self._groups(candidates) if self._works_with(_all_of(group))]
+        try:
+            return self._find_exact(groups, straddling=straddling)
+        except BoundReached:
+            return self._find_greedy(candidates, groups, straddling=straddling)
+
+    def _groups(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+        """Part the candidates by node where the request lands on one and lacks nothing but devices."""
+        alone = self._request.count == 1 and self._trial.passes_checks()
+        if not alone or self._scope.needs_company:
+            return [list(candidates)]
+        by_node: dict[int, list[Candidate]] = {}
+        for candidate in candidates:
+            for node in sorted({held.place.node for held in candidate.job.held}):
+                by_node.setdefault(node, []).append(candidate)
+        return [by_node[node] for node in sorted(by_node) if node >= 0]
+
+    def _find_exact(
+        self, groups: Sequence[Sequence[Candidate]], *, straddling: bool
+    ) -> list[Taken] | None:
+        most = max((len(group) for group in groups), default=0)
+        for wholes in range(most + 1):
+            self._expect_tries(groups, wholes)
+            best: tuple[Cost, list[Taken]] | None = None
+            for group in groups:
+                for chosen in self._sets(group, wholes, straddling=straddling):
+                    cost = cost_of(chosen)
+                    if best is None or cost < best[0]:
+                        best = (cost, chosen)
+            if best is not None:
+                return best[1]
+        return None
+
+    def _expect_tries(self, groups: Sequence[Sequence[Candidate]], wholes: int) -> None:
+        expected = sum(comb(len(group), wholes) for group in groups)
+        if expected > self._tries_left:
+            raise BoundReached
+
+    def _sets(
+        self, group: Sequence[Candidate], wholes: int, *, straddling: bool
+    ) -> Iterator[list[Taken]]:
+        """Yield the sets that work, of which no part works, in which ``wholes`` workloads stop."""
+        ways = [list(ways_to_take(candidate)) for candidate in group]
+        chosen: list[Taken] = []
+
+        def grow(at: int, left: int) -> Iterator[list[Taken]]:
+            if self._complete(chosen, left, straddling=straddling):
+                if not left and self._is_minimal(chosen, straddling=straddling):
+                    yield list(chosen)
+                return
+            for index in range(at, len(ways)):
+                for taken in ways[index]:
+                    if taken.whole and not left:
+                        continue
+                    chosen.append(taken)
+                    self._trial.add(taken)
+                    yield from grow(index + 1, left - taken.whole)
+                    self._trial.undo(taken)
+                    chosen.pop()
+
+        yield from grow(0, wholes)
+
+    def _complete(self, chosen: list[Taken], left: int, *, straddling: bool) -> bool:
+        """Test whether ``chosen``, which is out in the trial, works; count the try."""
+        if not chosen:
+            return False
+        self._tries_left -= 1
+        if self._tries_left < 0:
+            raise _rewound(self._trial, chosen)
+        return self._trial.works() and self._scope.allows(chosen, straddling=straddling)
+
+    def _is_minimal(self, chosen: list[Taken], *, straddling: bool) -> bool:
+        """Test that no part of ``chosen`` works. The trial is left as it was."""
+        for at, taken in enumerate(chosen):
+            for less in _lesser(taken):
+                part = [*chosen[:at], *less, *chosen[at + 1 :]]
+                if not part or not self._scope.allows(part, straddling=straddling):
+                    continue
+                self._trial.undo(taken)
+                for each in less:
+                    self._trial.add(each)
+                works = self._trial.works()
+                for each in less:
+                    self._trial.undo(each)
+                self._trial.add(taken)
+                if works:
+                    return False
+        return True
+
+    def _works_with(self, chosen: Chosen) -> bool:
+        for taken in chosen:
+            self._trial.add(taken)
+        works = self._trial.works()
+        for taken in chosen:
+            self._trial.undo(taken)
+        return works
+
+    def _find_greedy(
+        self,
+        candidates: Sequence[Candidate],
+        groups: Sequence[Sequence[Candidate]],
+        *,
+        straddling: bool,
+    ) -> list[Taken] | None:
+        """Return the best of the greedy sets: one for each group, or one over all."""
+        best: tuple[Cost, list[Taken]] | None = None
+        for group in groups if len(groups) > 1 else [candidates]:
+            chosen = self._greedy_set(group, straddling=straddling)
+            if chosen is None:
+                continue
+            cost = cost_of(chosen)
+            if best is None or cost < best[0]:
+                best = (cost, chosen)
+        return None if best is None else best[1]
+
+    def _greedy_set(self, group: Sequence[Candidate], *, straddling: bool) -> list[Taken] | None:
+        """Take the most willing until the request fits, then put every needless one back."""
+        chosen: list[Taken] = []
+        works = False
+        for taken in _in_pieces(group):
+            earlier = [each for each in chosen if each.candidate is not taken.candidate]
+            if not self._scope.allows_more(earlier, taken, straddling=straddling):
+                continue
+            for each in chosen:
+                if each.candidate is taken.candidate:
+                    self._trial.undo(each)
+            self._trial.add(taken)
+            chosen = [*earlier, taken]
+            works = self._trial.works()
+            if works:
+                break
+        if works:
+            chosen = self._pruned(chosen, straddling=straddling)
+        for each in chosen:
+            self._trial.undo(each)
+        return chosen if works and self._scope.allows(chosen, straddling=straddling) else None
+
+    def _pruned(self, chosen: list[Taken], *, straddling: bool) -> list[Taken]:
+        kept = list(chosen)
+        for taken in reversed(chosen):
+            for less in _lesser(taken):
+                part = [each for each in kept if each is not taken]
+                part.extend(less)
+                if not part or not self._scope.allows(part, straddling=straddling):
+                    continue
+                self._trial.undo(taken)
+                for each in less:
+                    self._trial.add(each)
+                if self._trial.works():
+                    kept = part
+                    break
+                for each in less:
+                    self._trial.undo(each)
+                self._trial.add(taken)
+        return kept
+
+
+def _rewound(trial: Trial, chosen: list[Taken]) -> BoundReached:
+    for taken in chosen:
+        trial.undo(taken)
+    chosen.clear()
+    return BoundReached()
+
+
+def _all_of(candidates: Sequence[Candidate]) -> list[Taken]:
+    return [Taken(candidate, tuple(candidate.job.held)) for candidate in candidates]
+
+
+def _lesser(taken: Taken) -> Iterator[list[Taken]]:
+    """Yield the largest parts of what is taken of one workload; the empty one for a bare workload."""
+    helds = taken.helds
+    spare = taken.candidate.job.spare
+    if not taken.whole or spare == len(helds):
+        for held in helds:
+            rest = tuple(each for each in helds if each is not held)
+            yield [Taken(taken.candidate, rest)] if rest else []
+        return
+    if not spare:
+        yield []
+        return
+    for way in ways_to_take(taken.candidate):
+        if len(way.helds) == spare:
+            yield [way]
+
+
+def _in_pieces(group: Sequence[Candidate]) -> Iterator[Taken]:
+    """Yield takings in greedy order: further replicas one by one, then workloads whole."""
+    for candidate in group:
+        helds = sorted(candidate.job.held, key=_place_key)
+        for size in range(1, min(candidate.job.spare, len(helds) - 1) + 1):
+            yield Taken(candidate, tuple(helds[:size]))
+    for candidate in group:
+        yield Taken(candidate, tuple(candidate.job.held))
+
+
+def _place_key(held: Held) -> tuple[int, tuple[int, ...]]:
+    return (held.place.node, held.place.devices)

@@ -1,0 +1,186 @@
+"""decide(snapshot, policy, now) -> Plan: one cycle, passes until one changes nothing.
+
+``decide`` serves the live cycle: victims hold their devices until they are gone, and places are kept
+for the workload that they are vacated for. ``settle`` serves cases, previews and simulation, where
+evictions complete at once. Both run the same rules.
+"""
+
+from __future__ import annotations
+
+from scheduler.core import nomination, preempt, reclaim
+from scheduler.core.allocate import find_places
+from scheduler.core.fair_share import fair_shares
+from scheduler.core.holds import explain_waiting
+from scheduler.core.ordering import Order
+from scheduler.core.plan import Plan
+from scheduler.core.record import Recorder
+from scheduler.core.reservation import Reservations
+from scheduler.core.session import Job, Session
+from scheduler.core.snapshot import Policy, Snapshot
+from scheduler.core.victims import Candidate, Taken
+from scheduler.core.vocabulary import Kind, Rule
+from scheduler.core.waiting import Line, Request, Waiting
+
+
+def decide(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
+    """Return one live cycle's decisions. Pure: the same input gives the same output."""
+    return run(Session(snapshot, policy=policy, now_us=now_us))
+
+
+def settle(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
+    """Return one cycle's decisions where evictions complete at once."""
+    return run(Session(snapshot, policy=policy, now_us=now_us, at_once=True))
+
+
+def run(session: Session) -> Plan:
+    """Run one cycle on ``session``, which afterwards holds the resulting state."""
+    return _Cycle(session).run()
+
+
+class _Cycle:
+    """One cycle in work: what waits, in which order, and what was decided so far."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.recorder = Recorder(session)
+        self.pass_number = 1
+        self.returning: list[Job] = []
+
+    def run(self) -> Plan:
+        session = self.session
+        departments, projects = fair_shares(session)
+        if session.policy.fair_share_reclaim:
+            _raise_bars(session, departments, projects)
+        dropped = nomination.settle_nominations(session, self.recorder)
+        self._evict_broken_gangs()
+        self.waiting = Waiting(session)
+        self.reservations = Reservations(session, self.waiting)
+        self.order = Order(session, self.waiting)
+        while self._run_pass():
+            self._readmit_victims()
+        return Plan(
+            decisions=self.recorder.decisions(),
+            holds=tuple(explain_waiting(session, self.waiting, self.reservations)),
+            fair_share_projects=projects,
+            fair_share_departments=departments,
+            dropped_nominations=dropped,
+            starving_ids=self.reservations.starving_ids(),
+            reservations=self.reservations.nodes(),
+        )
+
+    def _run_pass(self) -> bool:
+        """Try until every waiting request is set aside or is a victim of this pass; True: go on."""
+        changed = False
+        while (line := self.order.next()) is not None:
+            if self._try(line):
+                changed = True
+            else:
+                line.aside = True
+                self.order.touch(line.project)
+        return changed and bool(self.returning)
+
+    def _readmit_victims(self) -> None:
+        self.pass_number += 1
+        for job in self.returning:
+            self.waiting.enter(job.workload)
+            self.order.touch(job.project)
+        self.returning.clear()
+
+    def _try(self, line: Line) -> bool:
+        """Try the first request of ``line``: start, else reclaim, else preempt."""
+        session = self.session
+        request = self.reservations.bar(line.head())
+        if line.failed_at_release != session.releases:
+            places = find_places(session, request)
+            if places is not None:
+                job = session.job_of(request.workload)
+                session.start_replicas(job, places)
+                self.recorder.start(job, len(places))
+                self._leave(line, job)
+                return True
+            line.failed_at_release = session.releases
+        if reclaim.is_entitled(request):
+            found = reclaim.find_victims(session, request)
+            if found is not None:
+                self._interrupt(line, request, Rule.RECLAIM, found)
+                return True
+        if self._has_lesser_work(line):
+            found = preempt.find_victims(session, request)
+            if found is not None:
+                self._interrupt(line, request, Rule.PREEMPT, found)
+                return True
+        return False
+
+    def _has_lesser_work(self, line: Line) -> bool:
+        return any(
+            job.workload.priority < line.priority and job.workload.preemptible
+            for job in self.session.running[line.project.id].values()
+        )
+
+    def _interrupt(
+        self,
+        line: Line,
+        request: Request,
+        rule: Rule,
+        found: tuple[list[Taken], list[Candidate]],
+    ) -> None:
+        """Carry out an eviction: victims leave, the request starts or has its places kept."""
+        session = self.session
+        chosen, spared = found
+        self.recorder.evict(request, rule, chosen, spared)
+        session.split_books()
+        real = [held.id for taken in chosen for held in taken.helds if held.id >= 0]
+        for taken in chosen:
+            self._remove_victim(taken)
+        self.recorder.serve(session, request, wait=bool(real) and not session.at_once)
+        self._leave(line, session.job_of(request.workload))
+        for each in self.waiting:
+            each.aside = False
+        self.order.touch_all()
+
+    def _remove_victim(self, taken: Taken) -> None:
+        job = taken.candidate.job
+        self.waiting.leave(job.workload)
+        self.session.remove(job, taken.helds)
+        job.victim_in_pass = self.pass_number
+        if job not in self.returning:
+            self.returning.append(job)
+
+    def _leave(self, line: Line, job: Job) -> None:
+        """Take the started request out of its line, and put the next one of its workload in."""
+        line.take_head()
+        self.waiting.forget(job.workload)
+        if job not in self.returning:
+            self.waiting.enter(job.workload)
+        self.order.touch(line.project, protected=not line.preemptible)
+        self._wake_reclaimers(line)
+
+    def _wake_reclaimers(self, started: Line) -> None:
+        """Let entitled requests try again: what just started may have made its queue a borrower."""
+        if started.project.alloc_mgpu <= started.project.bar_mgpu:
+            return
+        for line in self.waiting:
+            if line.aside and line.project is not started.project and len(line):
+                after_mgpu = line.project.alloc_mgpu + line.amount.mgpu
+                if line.amount.mgpu and after_mgpu <= line.project.bar_mgpu:
+                    line.aside = False
+                    self.order.touch(line.project)
+
+    def _evict_broken_gangs(self) -> None:
+        """Stop what is left of gangs that lost replicas below their minimum, whole."""
+        for workload in sorted(
+            self.session.snapshot.workloads, key=lambda each: (each.submitted_at_us, each.name)
+        ):
+            job = self.session.jobs.get(workload.id)
+            if job is None or workload.kind is Kind.INFERENCE:
+                continue
+            if job.held and job.live < job.minimum:
+                self.recorder.lost(job)
+                self.session.lose(job)
+
+
+def _raise_bars(session: Session, departments: dict[int, int], projects: dict[int, int]) -> None:
+    """Let reclaim measure against the fair share where that is more than the quota."""
+    for queues, shares in ((session.departments, departments), (session.projects, projects)):
+        for queue_id, queue in queues.items():
+            queue.bar_mgpu = max(queue.quota.quota_mgpu, shares[queue_id])

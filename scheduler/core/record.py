@@ -1,0 +1,195 @@
+"""The record of a cycle: decisions in the order in which they were made, turned into a plan's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.core import quota
+from scheduler.core.allocate import budget_of
+from scheduler.core.placement import Place
+from scheduler.core.plan import Check, Decision, Evict, Start, Victim
+from scheduler.core.session import Held, Job, Session, placement_of
+from scheduler.core.snapshot import Placement
+from scheduler.core.victims import Candidate, Taken
+from scheduler.core.vocabulary import Rule
+from scheduler.core.waiting import Request
+
+#: How many of those that were spared are named.
+_SPARED = 10
+
+
+@dataclass(slots=True)
+class _Started:
+    step: int
+    job: Job
+    helds: list[Held]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Evicted:
+    step: int
+    rule: Rule
+    served: Job | None
+    victims: tuple[Victim, ...]
+    checks: tuple[Check, ...] = ()
+    spared_ids: tuple[int, ...] = ()
+    shortfall_mgpu: int = 0
+    placements: tuple[Placement, ...] = ()
+    moves: Mapping[int, Placement] = field(default_factory=dict)
+
+
+class Recorder:
+    """Collects decisions. A start that is taken back in the same cycle leaves no trace."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._step = 0
+        self._entries: list[_Started | _Evicted] = []
+
+    def start(self, job: Job, replicas: int) -> None:
+        """Record that the last ``replicas`` of ``job`` were started, as a step of its own."""
+        self._step += 1
+        self._started(job, replicas)
+
+    def _started(self, job: Job, replicas: int) -> None:
+        self._entries.append(_Started(self._step, job, job.held[-replicas:]))
+
+    def lost(self, job: Job) -> None:
+        """Record that what is left of a broken gang is stopped."""
+        self._step += 1
+        victim = Victim(
+            workload_id=job.workload.id,
+            replica_ids=tuple(held.id for held in job.held),
+            whole=True,
+            freed_mgpu=sum(held.place.mgpu for held in job.held),
+        )
+        self._entries.append(
+            _Evicted(step=self._step, rule=Rule.LOST, served=None, victims=(victim,))
+        )
+
+    def evict(
+        self,
+        request: Request,
+        rule: Rule,
+        chosen: Sequence[Taken],
+        spared: Sequence[Candidate],
+    ) -> None:
+        """Record an eviction, before it is carried out."""
+        self._step += 1
+        request_mgpu = request.amount.mgpu
+        check = quota.entitlement_checks if rule is Rule.RECLAIM else quota.limit_checks
+        free_mgpu = _free_mgpu(self._session, request)
+        self._entries.append(
+            _Evicted(
+                step=self._step,
+                rule=rule,
+                served=self._session.job_of(request.workload),
+                victims=tuple(_victim(taken, rule) for taken in chosen),
+                checks=check(project=request.project, request_mgpu=request_mgpu),
+                spared_ids=tuple(each.job.workload.id for each in spared[:_SPARED]),
+                shortfall_mgpu=max(0, request_mgpu - free_mgpu),
+            )
+        )
+
+    def serve(self, session: Session, request: Request, *, wait: bool) -> None:
+        """Start the request of the eviction just recorded, or keep its places until they are free."""
+        entry = self._entries[-1]
+        assert isinstance(entry, _Evicted)
+        assert entry.served is not None
+        budget = budget_of(request)
+        if not wait:
+            places = session.placer(session.start).place_all(
+                request.shape, request.count, budget_mgpu=budget
+            )
+            if places is not None:
+                session.start_replicas(entry.served, places)
+                entry.placements = tuple(placement_of(session, place) for place in places)
+                self._started(entry.served, len(places))
+                return
+        places = session.placer(session.later).place_all(
+            request.shape, request.count, budget_mgpu=budget
+        )
+        assert places is not None, "a set of victims that works leaves room"
+        session.keep(entry.served, places)
+        entry.placements = tuple(placement_of(session, place) for place in places)
+
+    def start_kept(self, job: Job, places: Sequence[Place]) -> None:
+        """Record that ``job`` starts where places were kept for it."""
+        self.start(job, len(places))
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return the plan's decisions."""
+        made: list[Decision] = []
+        for entry in self._entries:
+            decision = (
+                self._start_of(entry) if isinstance(entry, _Started) else self._evict_of(entry)
+            )
+            if decision is not None:
+                made.append(decision)
+        return tuple(made)
+
+    def _start_of(self, entry: _Started) -> Start | None:
+        helds = entry.helds
+        if not self._session.at_once:
+            helds = [held for held in helds if held in entry.job.held]
+        if not helds:
+            return None
+        return Start(
+            step=entry.step,
+            workload_id=entry.job.workload.id,
+            placements=tuple(placement_of(self._session, held.place) for held in helds),
+        )
+
+    def _evict_of(self, entry: _Evicted) -> Evict | None:
+        victims = entry.victims
+        if not self._session.at_once:
+            victims = tuple(each for each in map(_without_new, victims) if each is not None)
+        if not victims and not entry.moves:
+            return None
+        return Evict(
+            step=entry.step,
+            rule=entry.rule,
+            served_id=None if entry.served is None else entry.served.workload.id,
+            victims=victims,
+            placements=entry.placements,
+            moves=entry.moves,
+            checks=entry.checks,
+            spared_ids=entry.spared_ids,
+            shortfall_mgpu=entry.shortfall_mgpu,
+        )
+
+
+def _victim(taken: Taken, rule: Rule) -> Victim:
+    project = taken.candidate.job.project
+    surplus = project.alloc_mgpu - project.bar_mgpu
+    return Victim(
+        workload_id=taken.candidate.job.workload.id,
+        replica_ids=tuple(held.id for held in taken.helds),
+        whole=taken.whole,
+        freed_mgpu=taken.mgpu,
+        straddler=rule is Rule.RECLAIM and taken.mgpu > surplus,
+    )
+
+
+def _without_new(victim: Victim) -> Victim | None:
+    """Return ``victim`` without replicas that only this cycle had started; None if none is left."""
+    ids = tuple(each for each in victim.replica_ids if each >= 0)
+    if len(ids) == len(victim.replica_ids):
+        return victim
+    if not ids:
+        return None
+    return Victim(
+        workload_id=victim.workload_id,
+        replica_ids=ids,
+        whole=victim.whole,
+        freed_mgpu=victim.freed_mgpu,
+        straddler=victim.straddler,
+    )
+
+
+def _free_mgpu(session: Session, request: Request) -> int:
+    """Return what the request could use of GPU already: on one node for one replica, else in all."""
+    nodes = (session.later.nodes[at] for at in request.shape.nodes)
+    free = [sum(mgpu for mgpu in node.free_mgpu if mgpu > 0) for node in nodes]
+    return max(free, default=0) if request.count == 1 else sum(free)

@@ -1,0 +1,248 @@
+"""Victims: who could be interrupted, how willing each is, and a trial state without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from scheduler.core import quota
+from scheduler.core.allocate import budget_of
+from scheduler.core.ordering import ratio
+from scheduler.core.session import Held, Job, Queue, Session
+from scheduler.core.snapshot import Policy
+from scheduler.core.waiting import Request
+
+#: Department rank and surplus, project rank and surplus; the most willing is smallest.
+Row = tuple[int, int, int, int, int, int]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Candidate:
+    """A workload that may be interrupted, as it stood before anything was taken."""
+
+    job: Job
+    row: Row
+    mgpu: int
+    lost_us: int
+
+    @property
+    def key(self) -> tuple[int, Row, int, int, int, str, int]:
+        """Return how willing it is, smallest first."""
+        workload = self.job.workload
+        return (
+            workload.priority,
+            self.row,
+            self.mgpu,
+            self.lost_us,
+            -workload.submitted_at_us,
+            workload.name,
+            workload.id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is taken of one candidate: some further replicas, or all there is."""
+
+    candidate: Candidate
+    helds: tuple[Held, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Test whether the workload stops altogether."""
+        return len(self.helds) == len(self.candidate.job.held)
+
+    @property
+    def mgpu(self) -> int:
+        """Return the GPU that is interrupted."""
+        return sum(held.place.mgpu for held in self.helds)
+
+    def pieces(self) -> list[int]:
+        """Return what leaves in turn: further replicas one by one, then the rest at once."""
+        amounts = [held.place.mgpu for held in self.helds]
+        spare = self.candidate.job.spare
+        if not self.whole or spare == len(amounts):
+            return amounts
+        return [*amounts[:spare], sum(amounts[spare:])]
+
+
+def is_interruptible(job: Job, policy: Policy, now_us: int) -> bool:
+    """Test whether ``job`` runs, is preemptible, and is past its minimum runtime."""
+    if not job.held or not job.workload.preemptible:
+        return False
+    if not policy.min_runtime_s:
+        return True
+    return now_us - _running_since(job) >= policy.min_runtime_s * 1_000_000
+
+
+def _running_since(job: Job) -> int:
+    since = None if job.is_new else job.workload.running_since_us
+    return min(held.started_at_us for held in job.held) if since is None else since
+
+
+def candidate_of(session: Session, job: Job, row: Row) -> Candidate:
+    """Return ``job`` as a candidate in a queue that stands at ``row``."""
+    return Candidate(
+        job=job,
+        row=row,
+        mgpu=sum(held.place.mgpu for held in job.held),
+        lost_us=lost_us(session, job),
+    )
+
+
+def lost_us(session: Session, job: Job) -> int:
+    """Return the work lost by stopping ``job``: time since its last start or checkpoint mark."""
+    last = max(held.started_at_us for held in job.held)
+    if job.workload.running_since_us is not None:
+        last = max(last, job.workload.running_since_us)
+    if job.workload.checkpoint_at_us is not None:
+        last = max(last, job.workload.checkpoint_at_us)
+    return max(0, session.now_us - last)
+
+
+def row_of(project: Queue) -> Row:
+    """Return ``project``'s place among those that give: lower rank, then more over-served, first."""
+    department = project.department
+    assert department is not None
+    return (*_half_row(department), *_half_row(project))
+
+
+def _half_row(queue: Queue) -> tuple[int, int, int]:
+    weight = queue.quota.weight_milli
+    if not weight:
+        return (int(queue.quota.rank), 0, 0)
+    return (int(queue.quota.rank), 1, -ratio(queue.alloc_mgpu - queue.quota.quota_mgpu, weight))
+
+
+def ways_to_take(candidate: Candidate) -> Iterator[Taken]:
+    """Yield what can be taken of a candidate: sets of further replicas, unlike ones only, or all."""
+    helds = sorted(candidate.job.held, key=lambda held: (held.place.node, held.place.devices))
+    seen = set()
+    for size in range(1, candidate.job.spare + 1):
+        if size == len(helds):
+            break
+        for subset in combinations(helds, size):
+            kind = tuple(sorted((held.place.node, _alike(held)) for held in subset))
+            if kind not in seen:
+                seen.add(kind)
+                yield Taken(candidate, subset)
+    yield Taken(candidate, tuple(helds))
+
+
+def _alike(held: Held) -> tuple[int, ...]:
+    """Return what tells replicas of one workload on one node apart: whole ones not at all."""
+    place = held.place
+    if place.mgpu == 1000 * len(place.devices):
+        return (len(place.devices),)
+    return place.devices
+
+
+class Trial:
+    """The state without some victims, for one request. Nothing stays once it is closed."""
+
+    __slots__ = ("_after", "_request", "_session", "_slots", "_total", "disturbed")
+
+    def __init__(self, session: Session, request: Request) -> None:
+        self._session = session
+        self._request = request
+        self._slots = session.placer(session.later).slots(request.shape)
+        self._total = self._slots.total
+        #: Slots on the nodes that victims left.
+        self._after: dict[int, int] = {}
+        self.disturbed: set[int] = set()
+
+    @property
+    def lacks_devices(self) -> bool:
+        """Test whether the request does not fit on the devices."""
+        return self._total < self._request.count
+
+    def add(self, taken: Taken) -> None:
+        """Take victims out."""
+        self._shift(taken, 1)
+
+    def undo(self, taken: Taken) -> None:
+        """Put victims back."""
+        self._shift(taken, -1)
+
+    def _shift(self, taken: Taken, sign: int) -> None:
+        job = taken.candidate.job
+        nodes = self._session.later.nodes
+        shape = self._request.shape
+        before = self._slots.by_node
+        for held in taken.helds:
+            place = held.place
+            if place.node < 0:
+                continue
+            nodes[place.node].move(job.shape, place.devices, sign)
+            slots = before.get(place.node)
+            if slots is not None:
+                now = nodes[place.node].slots(shape)
+                self._total += now - self._after.get(place.node, slots)
+                self._after[place.node] = now
+        self._session.count(job, taken.mgpu, len(taken.helds), -sign)
+
+    def passes_checks(self) -> bool:
+        """Test checks 1 and 2."""
+        request = self._request
+        return (
+            quota.find_refusal(
+                project=request.project,
+                amount=request.amount,
+                preemptible=request.workload.preemptible,
+            )
+            is None
+        )
+
+    def works(self) -> bool:
+        """Test whether the request could start now."""
+        if self.lacks_devices or not self.passes_checks():
+            return False
+        budget = budget_of(self._request)
+        return budget is None or self._fits_within(budget)
+
+    def _fits_within(self, budget_mgpu: int) -> bool:
+        """Test whether a memory request lands on cards for which the checks hold too."""
+        placer = self._session.placer(self._session.later)
+        shape, count = self._request.shape, self._request.count
+        places = placer.take_within(shape, count, budget_mgpu)
+        if places is None:
+            return False
+        placer.give_back(shape, places)
+        self.disturbed.update(place.node for place in places)
+        return True
+
+    def close(self) -> None:
+        """Let the indexes look again at what was changed for a while."""
+        for position in sorted(self.disturbed):
+            self._session.later.nodes[position].version += 1
+            self._session.later.log.append(position)
+
+
+Chosen = Sequence[Taken]
+Cost = tuple[
+    int,
+    int,
+    tuple[Row, ...],
+    int,
+    int,
+    tuple[int, ...],
+    tuple[str, ...],
+    tuple[tuple[int, tuple[int, ...]], ...],
+]
+
+
+def cost_of(chosen: Chosen) -> Cost:
+    """Return what a set of victims costs, smallest best, by the rules in their order."""
+    parts = [taken for taken in chosen for _ in taken.pieces()]
+    workloads = [taken.candidate.job.workload for taken in chosen]
+    return (
+        sum(taken.whole for taken in chosen),
+        max(workload.priority for workload in workloads),
+        tuple(sorted(taken.candidate.row for taken in parts)),
+        sum(taken.mgpu for taken in chosen),
+        sum(taken.candidate.lost_us for taken in chosen),
+        tuple(sorted(-workload.submitted_at_us for workload in workloads)),
+        tuple(sorted(workload.name for workload in workloads)),
+        tuple(sorted((held.place.node, held.place.devices) for t in chosen for held in t.helds)),
+    )
