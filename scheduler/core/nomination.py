@@ -17,10 +17,30 @@ def settle_nominations(session: Session, recorder: Recorder) -> tuple[int, ...]:
         if _is_void(session, job):
             session.drop_kept(job)
             dropped.append(workload.id)
-        elif not _is_paused(session, workload) and not job.stopping and _is_free(session, job):
+        elif _may_start_now(session, job):
             places = session.start_kept(job)
             recorder.start_kept(job, places)
     return tuple(dropped)
+
+
+def _may_start_now(session: Session, job: Job) -> bool:
+    """Test whether the nominee may start: no victim of it is left, and all its places are free.
+
+    A victim that was in the way by a limit may leave other devices free meanwhile; a start beside it
+    would lift its queue above the limit for as long as it saves.
+    """
+    if _is_paused(session, job.workload) or job.stopping:
+        return False
+    return job.workload.id not in _vacated_for(session) and _is_free(session, job)
+
+
+def _vacated_for(session: Session) -> set[int]:
+    return {
+        replica.vacated_for_id
+        for workload in session.snapshot.workloads
+        for replica in workload.replicas
+        if replica.phase is ReplicaPhase.STOPPING and replica.vacated_for_id is not None
+    }
 
 
 def _is_paused(session: Session, workload: Workload) -> bool:
