@@ -13,17 +13,26 @@ NOBODY = Visibility()
 
 
 def visibility_of(*, user: User) -> Visibility:
-    """Return what ``user`` may see now. One query; none for a superuser or an inactive user."""
+    """Return what ``user`` may see now. One query; none for a superuser or an inactive user.
+
+    Scratch trees are seen only by whom a rule on one of their departments names.
+    """
     if not user.is_active:
         return NOBODY
     if user.is_superuser:
         return WHOLE_CLUSTER
-    rules = list(AccessRule.objects.filter(user=user))
-    if any(rule.cluster for rule in rules):
-        return WHOLE_CLUSTER
+    rules = list(
+        AccessRule.objects.filter(user=user).values_list(
+            "cluster", "department_id", "project_id", "department__scratch"
+        )
+    )
+    scratch = any(on_scratch for _cluster, _department, _project, on_scratch in rules)
+    if any(cluster for cluster, _department, _project, _scratch in rules):
+        return Visibility(cluster=True, scratch=scratch)
     return Visibility(
-        department_ids=frozenset(r.department_id for r in rules if r.department_id is not None),
-        project_ids=frozenset(r.project_id for r in rules if r.project_id is not None),
+        department_ids=frozenset(rule[1] for rule in rules if rule[1] is not None),
+        project_ids=frozenset(rule[2] for rule in rules if rule[2] is not None),
+        scratch=scratch,
     )
 
 
