@@ -12,7 +12,7 @@ from dashboard.launch.supervisor import Program
 STOP_ORDER = ("beat", "worker", "web", "redis")
 WORKER_SEEN_KEY = "scheduler:worker_seen"
 BEAT_SEEN_KEY = "scheduler:beat_seen"
-LAST_TICK_KEY = "scheduler:last_tick"
+LAST_TICK_KEY = "tidegate:last_tick"
 CELERY = (sys.executable, "-m", "celery", "-A", "dashboard")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
+from django.conf import settings
 from django.db import transaction
 
 from scheduler import models
@@ -98,7 +99,7 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
         workload_id=workload.pk,
         project_name=workload.project.name,
         workload_name=workload.name,
-        command=tuple(workload.command),
+        command=tuple(_expand(part) for part in workload.command),
         storage_key=f"workload-{workload.pk}",
         node_name=replica.node.name,
         env=tuple(sorted(workload.env.items())),
@@ -117,6 +118,11 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
         restart_count=workload.restart_count,
         grace_s=workload.grace_s,
     )
+
+
+def _expand(part: str) -> str:
+    """Put the folder of the product's example programs in the place of ``{examples}``."""
+    return part.replace("{examples}", str(settings.BASE_DIR / "examples"))
 
 
 def _gang_of(engine: Engine, replica: models.Replica) -> Gang | None:
