@@ -111,7 +111,8 @@ class Supervisor:
             child.was_told_to_end = True
             if child.process is None:
                 continue
-            signal_group(child.process.pid, signal.SIGTERM)
+            # Not the group: a worker tells its own pool, which finishes what it has in hand.
+            os.kill(child.process.pid, signal.SIGTERM)
             deadline = time.monotonic() + child.program.grace_s
             while child.process and time.monotonic() < deadline and self.stops_asked <= patience:
                 self.pause(0.2)
