@@ -25,9 +25,11 @@ from scheduler.core.snapshot import (
     Workload,
 )
 from scheduler.core.units import UNLIMITED_MGPU, AmountRefused, gpu_decimal, parse_gpu
-from scheduler.core.vocabulary import Kind, Rank, is_preemptible
+from scheduler.core.vocabulary import Kind, Rank, Rule, is_preemptible
 
 Json = Mapping[str, object]
+#: Workload id by replica id.
+Owners = Mapping[int, int]
 
 
 class CaseRefused(ValueError):
@@ -51,6 +53,7 @@ def answer_case(case: Case) -> dict[str, object]:
     session = Session(case.snapshot, policy=case.policy, now_us=0, at_once=True)
     plan = run(session)
     names = {workload.id: workload.name for workload in case.snapshot.workloads}
+    owners = session.owners
     holds = {hold.workload_id: hold for hold in plan.holds}
     return {
         "case": case.name,
@@ -58,8 +61,8 @@ def answer_case(case: Case) -> dict[str, object]:
             workload.name: _state_of(session, workload, holds.get(workload.id))
             for workload in case.snapshot.workloads
         },
-        "starts": _starts(plan, names),
-        "evictions": _evictions(plan, names),
+        "starts": _starts(plan, names, owners),
+        "evictions": _evictions(plan, names, owners),
     }
 
 
@@ -107,32 +110,57 @@ def _shown(amount: int, resource: str) -> object:
     return json.loads(format(gpu_decimal(amount), "f"))
 
 
-def _starts(plan: Plan, names: Mapping[int, str]) -> list[dict[str, object]]:
-    return [
-        {
-            "step": decision.step,
-            "workload": names[decision.workload_id],
-            "pods": len(decision.placements),
-        }
-        for decision in plan.decisions
-        if isinstance(decision, Start)
-    ]
+def _starts(plan: Plan, names: Mapping[int, str], owners: Owners) -> list[dict[str, object]]:
+    """Return what was started, what was moved included: it starts again in its new place."""
+    told: list[dict[str, object]] = []
+    for decision in plan.decisions:
+        if isinstance(decision, Start):
+            pods = len(decision.placements)
+            told.append(_line(decision.step, names[decision.workload_id], pods))
+        else:
+            moved = _moved(decision, owners)
+            told.extend(_line(decision.step, names[each], pods) for each, pods in moved.items())
+    return told
 
 
-def _evictions(plan: Plan, names: Mapping[int, str]) -> list[dict[str, object]]:
-    return [
-        {
-            "step": decision.step,
-            "rule": decision.rule.value,
-            "for": None if decision.served_id is None else names[decision.served_id],
-            "victim": names[victim.workload_id],
-            "pods": len(victim.replica_ids),
-            "whole": victim.whole,
-        }
-        for decision in plan.decisions
-        if isinstance(decision, Evict)
-        for victim in decision.victims
-    ]
+def _line(step: int, workload: str, pods: int) -> dict[str, object]:
+    return {"step": step, "workload": workload, "pods": pods}
+
+
+def _evictions(plan: Plan, names: Mapping[int, str], owners: Owners) -> list[dict[str, object]]:
+    told: list[dict[str, object]] = []
+    for decision in plan.decisions:
+        if not isinstance(decision, Evict):
+            continue
+        served = None if decision.served_id is None else names[decision.served_id]
+        rows = [
+            (decision.rule, victim.workload_id, len(victim.replica_ids), victim.whole)
+            for victim in decision.victims
+        ]
+        for workload_id, pods in _moved(decision, owners).items():
+            whole = pods == sum(1 for owner in owners.values() if owner == workload_id)
+            rows.append((Rule.CONSOLIDATE, workload_id, pods, whole))
+        told.extend(
+            {
+                "step": decision.step,
+                "rule": rule.value,
+                "for": served,
+                "victim": names[workload_id],
+                "pods": pods,
+                "whole": whole,
+            }
+            for rule, workload_id, pods, whole in rows
+        )
+    return told
+
+
+def _moved(decision: Evict, owners: Owners) -> dict[int, int]:
+    """Return how many replicas of each workload were moved."""
+    counts: dict[int, int] = {}
+    for replica_id in decision.moves:
+        workload_id = owners[replica_id]
+        counts[workload_id] = counts.get(workload_id, 0) + 1
+    return counts
 
 
 def parse_case(text: str, *, name: str) -> Case:
@@ -380,7 +408,7 @@ def _rows(raw: Json, key: str, *, at: str = "") -> list[tuple[str, Json]]:
     value = raw.get(key)
     if not isinstance(value, list):
         raise CaseRefused(field=field, problem="must be a list")
-    rows = []
+    rows: list[tuple[str, Json]] = []
     for number, row in enumerate(value):
         if not isinstance(row, dict):
             raise CaseRefused(field=f"{field}[{number}]", problem="must be an object")

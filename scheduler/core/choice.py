@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from math import comb
 from typing import Protocol
 
+from scheduler.core.consolidate import Mover, Packing
 from scheduler.core.session import Held, Session
-from scheduler.core.victims import Candidate, Chosen, Cost, Taken, Trial, cost_of, ways_to_take
+from scheduler.core.trial import Trial
+from scheduler.core.victims import Candidate, Chosen, Cost, Taken, cost_of, ways_to_take
 from scheduler.core.waiting import Request
 
 #: Single victims that are tried, most willing first, before anything else is looked at.
@@ -36,6 +39,15 @@ class Scope(Protocol):
         """Test whether a victim may be needed although it frees nothing that the request uses."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The set that was chosen, who was spared, and the moves that it needs, if any."""
+
+    chosen: list[Taken]
+    spared: list[Candidate]
+    packing: Packing | None
+
+
 class BoundReached(Exception):
     """More sets than the bound on the search allows."""
 
@@ -47,23 +59,23 @@ class Search:
         self._session = session
         self._request = request
         self._scope = scope
-        self._trial = Trial(session, request)
+        mover = Mover(session, request) if session.policy.consolidation else None
+        self._trial = Trial(session, request, mover=mover)
         self._tries_left = session.policy.search_bound
         self._source = scope.ranked()
         self._known: list[Candidate] = []
 
-    def find(self) -> tuple[list[Taken], list[Candidate]] | None:
-        """Return the best set with the candidates that were spared, or None if none works."""
-        try:
-            if self._trial.works():
-                return None  # it only waits for what is already being vacated
-            chosen = self._find_quick() or self._find_thorough()
-        finally:
-            self._trial.close()
+    def find(self) -> Found | None:
+        """Return the best set, or None if none works."""
+        if self._trial.works():
+            return None  # it only waits for what is already being vacated
+        chosen = self._find_quick() or self._find_thorough()
         if chosen is None:
             return None
+        self._works_with(chosen)
         taken = {each.candidate for each in chosen}
-        return chosen, [each for each in self._known if each not in taken]
+        spared = [each for each in self._known if each not in taken]
+        return Found(chosen=chosen, spared=spared, packing=self._trial.packing)
 
     def _find_quick(self) -> list[Taken] | None:
         """Return the most willing single victim that is enough, where a single one must be best."""
@@ -109,7 +121,7 @@ class Search:
     def _groups(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
         """Part the candidates by node where the request lands on one and lacks nothing but devices."""
         alone = self._request.count == 1 and self._trial.passes_checks()
-        if not alone or self._scope.needs_company:
+        if not alone or self._scope.needs_company or self._session.policy.consolidation:
             return [list(candidates)]
         by_node: dict[int, list[Candidate]] = {}
         for candidate in candidates:
@@ -125,8 +137,8 @@ class Search:
             self._expect_tries(groups, wholes)
             best: tuple[Cost, list[Taken]] | None = None
             for group in groups:
-                for chosen in self._sets(group, wholes, straddling=straddling):
-                    cost = cost_of(chosen)
+                for chosen, moves in self._sets(group, wholes, straddling=straddling):
+                    cost = cost_of(chosen, moves=moves)
                     if best is None or cost < best[0]:
                         best = (cost, chosen)
             if best is not None:
@@ -140,15 +152,18 @@ class Search:
 
     def _sets(
         self, group: Sequence[Candidate], wholes: int, *, straddling: bool
-    ) -> Iterator[list[Taken]]:
-        """Yield the sets that work, of which no part works, in which ``wholes`` workloads stop."""
+    ) -> Iterator[tuple[list[Taken], int]]:
+        """Yield the sets that work, of which no part works, in which ``wholes`` workloads stop, each
+        with the number of moves that it needs.
+        """
         ways = [list(ways_to_take(candidate)) for candidate in group]
         chosen: list[Taken] = []
 
-        def grow(at: int, left: int) -> Iterator[list[Taken]]:
-            if self._complete(chosen, left, straddling=straddling):
+        def grow(at: int, left: int) -> Iterator[tuple[list[Taken], int]]:
+            if self._complete(chosen, straddling=straddling):
+                packing = self._trial.packing
                 if not left and self._is_minimal(chosen, straddling=straddling):
-                    yield list(chosen)
+                    yield list(chosen), 0 if packing is None else len(packing.moves)
                 return
             for index in range(at, len(ways)):
                 for taken in ways[index]:
@@ -162,7 +177,7 @@ class Search:
 
         yield from grow(0, wholes)
 
-    def _complete(self, chosen: list[Taken], left: int, *, straddling: bool) -> bool:
+    def _complete(self, chosen: list[Taken], *, straddling: bool) -> bool:
         """Test whether ``chosen``, which is out in the trial, works; count the try."""
         if not chosen:
             return False

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from scheduler.core import nomination, preempt, reclaim
 from scheduler.core.allocate import find_places
+from scheduler.core.choice import Found
+from scheduler.core.consolidate import find_moves
 from scheduler.core.fair_share import fair_shares
 from scheduler.core.holds import explain_waiting
 from scheduler.core.ordering import Order
@@ -17,7 +19,7 @@ from scheduler.core.record import Recorder
 from scheduler.core.reservation import Reservations
 from scheduler.core.session import Job, Session
 from scheduler.core.snapshot import Policy, Snapshot
-from scheduler.core.victims import Candidate, Taken
+from scheduler.core.victims import Taken
 from scheduler.core.vocabulary import Kind, Rule
 from scheduler.core.waiting import Line, Request, Waiting
 
@@ -99,17 +101,26 @@ class _Cycle:
                 self._leave(line, job)
                 return True
             line.failed_at_release = session.releases
+        rule, found = self._find_victims(line, request)
+        if found is None:
+            return False
+        self._interrupt(line, request, rule, found)
+        return True
+
+    def _find_victims(self, line: Line, request: Request) -> tuple[Rule, Found | None]:
+        """Look for moves (where they are on), then for borrowed, then for lesser work."""
+        session = self.session
+        if session.policy.consolidation:
+            packing = find_moves(session, request)
+            if packing is not None:
+                return Rule.CONSOLIDATE, Found(chosen=[], spared=[], packing=packing)
         if reclaim.is_entitled(request):
             found = reclaim.find_victims(session, request)
             if found is not None:
-                self._interrupt(line, request, Rule.RECLAIM, found)
-                return True
+                return Rule.RECLAIM, found
         if self._has_lesser_work(line):
-            found = preempt.find_victims(session, request)
-            if found is not None:
-                self._interrupt(line, request, Rule.PREEMPT, found)
-                return True
-        return False
+            return Rule.PREEMPT, preempt.find_victims(session, request)
+        return Rule.PREEMPT, None
 
     def _has_lesser_work(self, line: Line) -> bool:
         return any(
@@ -117,22 +128,20 @@ class _Cycle:
             for job in self.session.running[line.project.id].values()
         )
 
-    def _interrupt(
-        self,
-        line: Line,
-        request: Request,
-        rule: Rule,
-        found: tuple[list[Taken], list[Candidate]],
-    ) -> None:
+    def _interrupt(self, line: Line, request: Request, rule: Rule, found: Found) -> None:
         """Carry out an eviction: victims leave, the request starts or has its places kept."""
         session = self.session
-        chosen, spared = found
-        self.recorder.evict(request, rule, chosen, spared)
+        moves = () if found.packing is None else found.packing.moves
+        self.recorder.evict(request, rule, found)
         session.split_books()
-        real = [held.id for taken in chosen for held in taken.helds if held.id >= 0]
-        for taken in chosen:
+        wait = not session.at_once and (
+            bool(moves) or any(held.id >= 0 for taken in found.chosen for held in taken.helds)
+        )
+        for taken in found.chosen:
             self._remove_victim(taken)
-        self.recorder.serve(session, request, wait=bool(real) and not session.at_once)
+        for move in moves:
+            session.relocate(move.job, move.held, move.place)
+        self.recorder.serve(request, found.packing, wait=wait)
         self._leave(line, session.job_of(request.workload))
         for each in self.waiting:
             each.aside = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.core.choice import Search
+from scheduler.core.choice import Found, Search
 from scheduler.core.session import Session
 from scheduler.core.victims import (
     Candidate,
@@ -48,6 +48,6 @@ class PreemptScope:
         return True
 
 
-def find_victims(session: Session, request: Request) -> tuple[list[Taken], list[Candidate]] | None:
+def find_victims(session: Session, request: Request) -> Found | None:
     """Return the victims inside the project that let ``request`` start, with those spared."""
     return Search(session, request, PreemptScope(session, request)).find()

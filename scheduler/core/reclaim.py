@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.core.choice import Search
+from scheduler.core.choice import Found, Search
 from scheduler.core.session import Queue, Session
 from scheduler.core.victims import (
     Candidate,
@@ -129,6 +129,6 @@ class ReclaimScope:
         return (project,) if department is self._own else (project, department)
 
 
-def find_victims(session: Session, request: Request) -> tuple[list[Taken], list[Candidate]] | None:
+def find_victims(session: Session, request: Request) -> Found | None:
     """Return the borrowed work that must give way to ``request``, with what was spared."""
     return Search(session, request, ReclaimScope(session, request)).find()

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 from scheduler.core import quota
 from scheduler.core.allocate import budget_of
+from scheduler.core.books import Books
+from scheduler.core.choice import Found
+from scheduler.core.consolidate import Packing
 from scheduler.core.placement import Place
 from scheduler.core.plan import Check, Decision, Evict, Start, Victim
 from scheduler.core.session import Held, Job, Session, placement_of
 from scheduler.core.snapshot import Placement
-from scheduler.core.victims import Candidate, Taken
+from scheduler.core.victims import Taken
 from scheduler.core.vocabulary import Rule
 from scheduler.core.waiting import Request
 
@@ -68,13 +71,7 @@ class Recorder:
             _Evicted(step=self._step, rule=Rule.LOST, served=None, victims=(victim,))
         )
 
-    def evict(
-        self,
-        request: Request,
-        rule: Rule,
-        chosen: Sequence[Taken],
-        spared: Sequence[Candidate],
-    ) -> None:
+    def evict(self, request: Request, rule: Rule, found: Found) -> None:
         """Record an eviction, before it is carried out."""
         self._step += 1
         request_mgpu = request.amount.mgpu
@@ -85,34 +82,44 @@ class Recorder:
                 step=self._step,
                 rule=rule,
                 served=self._session.job_of(request.workload),
-                victims=tuple(_victim(taken, rule) for taken in chosen),
+                victims=tuple(_victim(taken, rule) for taken in found.chosen),
                 checks=check(project=request.project, request_mgpu=request_mgpu),
-                spared_ids=tuple(each.job.workload.id for each in spared[:_SPARED]),
+                spared_ids=tuple(each.job.workload.id for each in found.spared[:_SPARED]),
                 shortfall_mgpu=max(0, request_mgpu - free_mgpu),
+                moves={} if found.packing is None else self._moves(found.packing),
             )
         )
 
-    def serve(self, session: Session, request: Request, *, wait: bool) -> None:
+    def _moves(self, packing: Packing) -> dict[int, Placement]:
+        return {move.held.id: placement_of(self._session, move.place) for move in packing.moves}
+
+    def serve(self, request: Request, packing: Packing | None, *, wait: bool) -> None:
         """Start the request of the eviction just recorded, or keep its places until they are free."""
+        session = self._session
         entry = self._entries[-1]
         assert isinstance(entry, _Evicted)
         assert entry.served is not None
-        budget = budget_of(request)
+        places = None
         if not wait:
-            places = session.placer(session.start).place_all(
-                request.shape, request.count, budget_mgpu=budget
-            )
-            if places is not None:
-                session.start_replicas(entry.served, places)
-                entry.placements = tuple(placement_of(session, place) for place in places)
-                self._started(entry.served, len(places))
-                return
-        places = session.placer(session.later).place_all(
-            request.shape, request.count, budget_mgpu=budget
-        )
-        assert places is not None, "a set of victims that works leaves room"
-        session.keep(entry.served, places)
+            places = self._take(session.start, request, packing)
+        if places is not None:
+            session.start_replicas(entry.served, places)
+            self._started(entry.served, len(places))
+        else:
+            places = self._take(session.later, request, packing)
+            assert places is not None, "a set of victims that works leaves room"
+            session.keep(entry.served, places)
         entry.placements = tuple(placement_of(session, place) for place in places)
+
+    def _take(self, books: Books, request: Request, packing: Packing | None) -> list[Place] | None:
+        """Take the places of ``packing``, or else the best ones, in ``books``."""
+        if packing is None:
+            return self._session.placer(books).place_all(
+                request.shape, request.count, budget_mgpu=budget_of(request)
+            )
+        for place in packing.places:
+            books.move(place.node, request.shape, place.devices, -1)
+        return list(packing.places)
 
     def start_kept(self, job: Job, places: Sequence[Place]) -> None:
         """Record that ``job`` starts where places were kept for it."""

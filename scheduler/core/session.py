@@ -157,6 +157,8 @@ class Session:
         #: Raised by every release: what failed before may fit now.
         self.releases = 0
         self._last_new_id = 0
+        #: Whose replica each id is, of all that ran at some time in this cycle.
+        self.owners: dict[int, int] = {}
         _load(self)
 
     def placer(self, books: Books) -> Placer:
@@ -186,7 +188,7 @@ class Session:
                 books.move(place.node, job.shape, place.devices, -1)
         if not job.held:
             job.is_new = True
-        job.held.extend(self._new_held(place) for place in places)
+        job.held.extend(self._new_held(job, place) for place in places)
         self.count(job, sum(place.mgpu for place in places), len(places), 1)
         self.running[job.project.id][job.workload.id] = job
 
@@ -212,7 +214,7 @@ class Session:
             self.now.move(place.node, job.shape, place.devices, -1)
         if not job.held:
             job.is_new = True
-        job.held.extend(self._new_held(place) for place in places)
+        job.held.extend(self._new_held(job, place) for place in places)
         self.running[job.project.id][job.workload.id] = job
         self.refresh_start(place.node for place in places)
         return places
@@ -233,6 +235,23 @@ class Session:
         self.count(job, sum(held.place.mgpu for held in gone), len(gone), -1)
         self.refresh_start(held.place.node for held in gone)
         self.releases += 1
+
+    def relocate(self, job: Job, held: Held, place: Place) -> None:
+        """Move a replica: at once, or keep ``place`` for it while it is being stopped."""
+        before = held.place
+        self.later.move(before.node, job.shape, before.devices, 1)
+        self.later.move(place.node, job.shape, place.devices, -1)
+        self.count(job, place.mgpu - before.mgpu, 0, 1)
+        self.releases += 1
+        if self.at_once:
+            held.place = place
+            return
+        job.stopping += 1
+        job.held = [each for each in job.held if each is not held]
+        job.kept.append(place)
+        if not job.held:
+            self.running[job.project.id].pop(job.workload.id, None)
+        self.refresh_start((before.node, place.node))
 
     def lose(self, job: Job) -> None:
         """Take all replicas of a broken gang out; where they are stopped first they go on holding."""
@@ -266,8 +285,9 @@ class Session:
         assert department is not None
         department.add(amount, sign=sign, preemptible=preemptible)
 
-    def _new_held(self, place: Place) -> Held:
+    def _new_held(self, job: Job, place: Place) -> Held:
         self._last_new_id -= 1
+        self.owners[self._last_new_id] = job.workload.id
         return Held(self._last_new_id, place, self.now_us)
 
     def _vanishes(self, held: Held) -> bool:
@@ -369,6 +389,7 @@ def _load_replica(
     elif place.node >= 0:
         vacating.append((job, place))
     if not stopping:
+        session.owners[replica.id] = job.workload.id
         job.held.append(Held(replica.id, place, replica.started_at_us))
 
 

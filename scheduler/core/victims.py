@@ -1,4 +1,4 @@
-"""Victims: who could be interrupted, how willing each is, and a trial state without them."""
+"""Victims: who could be interrupted, how willing each is, and what a set of them costs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from scheduler.core import quota
-from scheduler.core.allocate import budget_of
 from scheduler.core.ordering import ratio
 from scheduler.core.session import Held, Job, Queue, Session
 from scheduler.core.snapshot import Policy
-from scheduler.core.waiting import Request
 
 #: Department rank and surplus, project rank and surplus; the most willing is smallest.
 Row = tuple[int, int, int, int, int, int]
@@ -138,87 +135,6 @@ def _alike(held: Held) -> tuple[int, ...]:
     return place.devices
 
 
-class Trial:
-    """The state without some victims, for one request. Nothing stays once it is closed."""
-
-    __slots__ = ("_after", "_request", "_session", "_slots", "_total", "disturbed")
-
-    def __init__(self, session: Session, request: Request) -> None:
-        self._session = session
-        self._request = request
-        self._slots = session.placer(session.later).slots(request.shape)
-        self._total = self._slots.total
-        #: Slots on the nodes that victims left.
-        self._after: dict[int, int] = {}
-        self.disturbed: set[int] = set()
-
-    @property
-    def lacks_devices(self) -> bool:
-        """Test whether the request does not fit on the devices."""
-        return self._total < self._request.count
-
-    def add(self, taken: Taken) -> None:
-        """Take victims out."""
-        self._shift(taken, 1)
-
-    def undo(self, taken: Taken) -> None:
-        """Put victims back."""
-        self._shift(taken, -1)
-
-    def _shift(self, taken: Taken, sign: int) -> None:
-        job = taken.candidate.job
-        nodes = self._session.later.nodes
-        shape = self._request.shape
-        before = self._slots.by_node
-        for held in taken.helds:
-            place = held.place
-            if place.node < 0:
-                continue
-            nodes[place.node].move(job.shape, place.devices, sign)
-            slots = before.get(place.node)
-            if slots is not None:
-                now = nodes[place.node].slots(shape)
-                self._total += now - self._after.get(place.node, slots)
-                self._after[place.node] = now
-        self._session.count(job, taken.mgpu, len(taken.helds), -sign)
-
-    def passes_checks(self) -> bool:
-        """Test checks 1 and 2."""
-        request = self._request
-        return (
-            quota.find_refusal(
-                project=request.project,
-                amount=request.amount,
-                preemptible=request.workload.preemptible,
-            )
-            is None
-        )
-
-    def works(self) -> bool:
-        """Test whether the request could start now."""
-        if self.lacks_devices or not self.passes_checks():
-            return False
-        budget = budget_of(self._request)
-        return budget is None or self._fits_within(budget)
-
-    def _fits_within(self, budget_mgpu: int) -> bool:
-        """Test whether a memory request lands on cards for which the checks hold too."""
-        placer = self._session.placer(self._session.later)
-        shape, count = self._request.shape, self._request.count
-        places = placer.take_within(shape, count, budget_mgpu)
-        if places is None:
-            return False
-        placer.give_back(shape, places)
-        self.disturbed.update(place.node for place in places)
-        return True
-
-    def close(self) -> None:
-        """Let the indexes look again at what was changed for a while."""
-        for position in sorted(self.disturbed):
-            self._session.later.nodes[position].version += 1
-            self._session.later.log.append(position)
-
-
 Chosen = Sequence[Taken]
 Cost = tuple[
     int,
@@ -228,11 +144,12 @@ Cost = tuple[
     int,
     tuple[int, ...],
     tuple[str, ...],
+    int,
     tuple[tuple[int, tuple[int, ...]], ...],
 ]
 
 
-def cost_of(chosen: Chosen) -> Cost:
+def cost_of(chosen: Chosen, *, moves: int = 0) -> Cost:
     """Return what a set of victims costs, smallest best, by the rules in their order."""
     parts = [taken for taken in chosen for _ in taken.pieces()]
     workloads = [taken.candidate.job.workload for taken in chosen]
@@ -244,5 +161,6 @@ def cost_of(chosen: Chosen) -> Cost:
         sum(taken.candidate.lost_us for taken in chosen),
         tuple(sorted(-workload.submitted_at_us for workload in workloads)),
         tuple(sorted(workload.name for workload in workloads)),
+        moves,
         tuple(sorted((held.place.node, held.place.devices) for t in chosen for held in t.helds)),
     )
