@@ -1,0 +1,169 @@
+"""The product's pages as a browser gets them, signed in as a user made for the run.
+
+The user is a viewer of the cluster and of the scratch departments, which nobody else sees. It has a
+random password, and is removed with its session when the run ends.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from django.apps import apps
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.shortcuts import resolve_url
+from django.urls import reverse
+
+USER_PREFIX = "verify-"
+_SCRIPT = re.compile(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
+_NOT_SHOWN = re.compile(r"<(script|style|template)\b.*?</\1>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+
+
+class PageFailed(Exception):
+    """A page did not answer, or not with what it is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingLine:
+    """One line of the Overview's waiting list."""
+
+    name: str
+    why: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewPage:
+    """The Overview of one pool, as it was shown."""
+
+    parts: Mapping[str, Any]
+
+    @property
+    def held_mgpu(self) -> int:
+        """The tile of what is allocated."""
+        return int(self.parts["kpi"]["held"])
+
+    @property
+    def free_mgpu(self) -> int:
+        """The tile of what is free."""
+        return int(self.parts["kpi"]["free"] or 0)
+
+    @property
+    def waiting(self) -> tuple[WaitingLine, ...]:
+        """The waiting list, by name."""
+        lines = (
+            WaitingLine(
+                name=row["name"], why="".join(span[0] for span in row["why"]), code=row["code"]
+            )
+            for row in self.parts["wait"]
+        )
+        return tuple(sorted(lines, key=lambda line: line.name))
+
+    def waits(self, prefix: str = "") -> str:
+        """Return the names of what waits."""
+        return ", ".join(w.name for w in self.waiting if w.name.startswith(prefix)) or "none"
+
+    def queue(self, name: str) -> Mapping[str, Any]:
+        """Return a project's or department's row of the quota panel."""
+        rows: Sequence[Mapping[str, Any]] = self.parts["quota"]["rows"]
+        return next((row for row in rows if row["name"] == name), {})
+
+    def held_by(self, *names: str) -> int:
+        """Return what queues hold together."""
+        return sum(int(self.queue(name).get("held") or 0) for name in names)
+
+    @property
+    def workload_names(self) -> str:
+        """The names of what is on the map."""
+        return ", ".join(sorted(str(entry[0]) for entry in self.parts["wl"].values())) or "none"
+
+
+class Browser:
+    """One signed-in reader. Every call has a timeout."""
+
+    def __init__(self, *, client: httpx.Client) -> None:
+        self._client = client
+
+    def overview(self, pool_name: str) -> OverviewPage:
+        """Return the Overview of a pool.
+
+        Raises:
+            PageFailed: it does not answer, or shows no pool.
+        """
+        text = _answered(self.read("overview", pool=pool_name))
+        for script in _SCRIPT.findall(text):
+            state = json.loads(script)
+            if isinstance(state, dict) and "kpi" in state.get("parts", {}):
+                return OverviewPage(parts=state["parts"])
+        raise PageFailed(f"the Overview of {pool_name} shows no pool")
+
+    def workload(self, workload_id: int) -> str:
+        """Return the words of a workload's page."""
+        text = _NOT_SHOWN.sub(" ", _answered(self.read("workload", workload_id=workload_id)))
+        return " ".join(html.unescape(_TAG.sub(" ", text)).split())
+
+    def read(self, page: str, *, workload_id: int | None = None, pool: str = "") -> httpx.Response:
+        """Return what a page answers, whatever it is."""
+        path = reverse(page, args=[] if workload_id is None else [workload_id])
+        try:
+            return self._client.get(path, params={"pool": pool} if pool else {})
+        except httpx.HTTPError as error:
+            raise PageFailed(f"{path}: {error}") from error
+
+
+def _answered(answer: httpx.Response) -> str:
+    if answer.status_code != httpx.codes.OK:
+        raise PageFailed(f"{answer.url.path}: answered {answer.status_code}")
+    return answer.text
+
+
+@contextmanager
+def signed_in(*, url: str, run: str, department_ids: Sequence[int]) -> Iterator[Browser]:
+    """Make the user of a run, sign it in at the product's own form, remove both afterwards."""
+    name, password = f"{USER_PREFIX}{run}", secrets.token_urlsafe(24)
+    user = get_user_model().objects.create_user(username=name, password=password)
+    rules = apps.get_model("access", "AccessRule").objects
+    headers = {"Accept-Language": "en"}
+    try:
+        rules.create(user=user, role="viewer", cluster=True)
+        for department_id in department_ids:
+            rules.create(user=user, role="viewer", department_id=department_id)
+        with httpx.Client(
+            base_url=url, timeout=20, headers=headers, follow_redirects=True
+        ) as client:
+            _sign_in(client, name=name, password=password)
+            yield Browser(client=client)
+            Session.objects.filter(pk=client.cookies.get(settings.SESSION_COOKIE_NAME)).delete()
+    finally:
+        user.delete()
+
+
+def remove_users() -> int:
+    """Remove what a run that was killed left of users."""
+    return int(get_user_model().objects.filter(username__startswith=USER_PREFIX).delete()[0])
+
+
+def _sign_in(client: httpx.Client, *, name: str, password: str) -> None:
+    path = resolve_url(settings.LOGIN_URL)
+    try:
+        client.get(path).raise_for_status()
+        form = {
+            "username": name,
+            "password": password,
+            "csrfmiddlewaretoken": client.cookies[settings.CSRF_COOKIE_NAME],
+        }
+        client.post(path, data=form).raise_for_status()
+    except (httpx.HTTPError, KeyError) as error:
+        raise PageFailed(f"{path}: {error}") from error
+    if settings.SESSION_COOKIE_NAME not in client.cookies:
+        raise PageFailed(f"{path}: the sign-in was refused")

@@ -1,0 +1,308 @@
+"""The scratch pool of one verification and what is in it: made, used, and removed whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import FrameType
+
+from django.db import transaction
+
+from scheduler.core.vocabulary import Kind
+from scheduler.engines.base import ReplicaKey
+from scheduler.management.verify.layout import Layout
+from scheduler.management.verify.readers import MARKER, Processes, read_processes, settle
+from scheduler.operations import nodes, quotas, workloads
+from scheduler.operations.authority import SYSTEM
+from scheduler.operations.demonstration_data import Unit
+from scheduler.operations.refused import NodeRefused, NotFound
+from scheduler.queries import pool_state
+from scheduler.queries import workloads as workload_queries
+from scheduler.queries.visibility import SYSTEM as EVERYTHING
+from scheduler.tick import engine_room, run
+
+log = logging.getLogger(__name__)
+
+POOL_PREFIX = "verify-"
+GRACE_S = 5
+#: How long the product's own tick is waited for before this process ticks itself.
+OWN_TICK_AFTER_S = 20.0
+REMOVE_WITHIN_S = 90.0
+FORGOTTEN_WITHIN_S = 15.0
+
+#: Changes a queue before it is made. Tests switch rules off with it.
+Edit = Callable[[Unit], Unit]
+
+
+def unchanged(unit: Unit) -> Unit:
+    """Return the queue as the article has it."""
+    return unit
+
+
+class SceneNotRemoved(Exception):
+    """Something of the scratch pool is still there. The next run clears it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """One scratch pool with its departments, projects and work."""
+
+    run: str
+    layout: Layout
+    edit: Edit
+    pool_name: str
+    pool_id: int = 0
+    departments: dict[str, int] = field(default_factory=dict)
+    projects: dict[str, int] = field(default_factory=dict)
+    workloads: dict[str, int] = field(default_factory=dict)
+    #: All that ever ran and was ever submitted, for the files that they leave.
+    keys: set[str] = field(default_factory=set)
+    workload_ids: set[int] = field(default_factory=set)
+    _units: dict[str, Unit] = field(default_factory=dict)
+
+    def called(self, unit_name: str) -> str:
+        """Return the name of a queue in this run: names are unique in a cluster."""
+        return f"{unit_name}-{self.run}"
+
+    def processes(self) -> Processes:
+        """Return what of this run lives on the machine."""
+        found = read_processes(self.run)
+        self.keys.update(process.key for process in found.found)
+        return found
+
+    def submit(
+        self,
+        name: str,
+        *,
+        project: str,
+        kind: Kind,
+        mgpu: int,
+        command: Sequence[str],
+        max_attempts: int | None = None,
+    ) -> int:
+        """Hand in work for one device or a share of one; return the workload's id."""
+        workload = workloads.submit_workload(
+            project_id=self.projects[project],
+            pool_id=self.pool_id,
+            submission=workloads.Submission(
+                name=name,
+                kind=kind,
+                command=list(command),
+                request_mgpu=mgpu,
+                env={MARKER: f"{self.run}/{name}"},
+                readiness_path="/health" if kind is Kind.INFERENCE else "",
+                grace_s=GRACE_S,
+                max_attempts=max_attempts,
+            ),
+            authority=SYSTEM,
+            now=_now(),
+        )
+        self.workloads[name] = workload.pk
+        self.workload_ids.add(workload.pk)
+        return workload.pk
+
+    def delete(self, name: str) -> None:
+        """Delete work; what runs of it is ended first."""
+        workloads.delete_workload(
+            workload_id=self.workloads.pop(name), authority=SYSTEM, now=_now()
+        )
+
+    def set_department(self, name: str, *, limit_mgpu: int) -> None:
+        """Change a department's limit."""
+        self._units[name] = replace(self._units[name], limit_mgpu=limit_mgpu)
+        self._set_quota(self._units[name])
+
+    def make(self, units: Sequence[Unit]) -> None:
+        """Make pool, node, departments and projects, all or nothing."""
+        with transaction.atomic():
+            pool = nodes.create_pool(
+                name=self.pool_name, authority=SYSTEM, now=_now(), scratch=True
+            )
+            self.pool_id = pool.pk
+            device = nodes.DeviceFacts(
+                model="L40S 48 GB", memory_mib=self.layout.memory_mib, virtual=True
+            )
+            facts = nodes.NodeFacts(
+                name=self.called(self.layout.name), devices=[device] * self.layout.devices
+            )
+            nodes.register_node(pool_id=pool.pk, facts=facts, authority=SYSTEM, now=_now())
+            for unit in units:
+                self._make_unit(unit)
+
+    def _make_unit(self, unit: Unit) -> None:
+        self._units[unit.name] = unit
+        if unit.department:
+            project = quotas.create_project(
+                department_id=self.departments[unit.department],
+                name=self.called(unit.name),
+                authority=SYSTEM,
+                now=_now(),
+            )
+            self.projects[unit.name] = project.pk
+        else:
+            department = quotas.create_department(
+                name=self.called(unit.name), authority=SYSTEM, now=_now(), scratch=True
+            )
+            self.departments[unit.name] = department.pk
+        self._set_quota(unit)
+
+    def _set_quota(self, unit: Unit) -> None:
+        edited = self.edit(unit)
+        values = quotas.QuotaValues(
+            quota_mgpu=edited.quota_mgpu,
+            limit_mgpu=edited.limit_mgpu,
+            over_quota=edited.over_quota,
+        )
+        if unit.department:
+            quotas.set_project_quota(
+                project_id=self.projects[unit.name],
+                pool_id=self.pool_id,
+                values=values,
+                authority=SYSTEM,
+                now=_now(),
+            )
+        else:
+            quotas.set_department_quota(
+                department_id=self.departments[unit.name],
+                pool_id=self.pool_id,
+                values=values,
+                authority=SYSTEM,
+                now=_now(),
+            )
+
+
+@contextmanager
+def open_scene(*, layout: Layout, units: Sequence[Unit], edit: Edit = unchanged) -> Iterator[Scene]:
+    """Make a scratch pool; remove it with all that is in it, also on a failure or Ctrl-C."""
+    run_name = secrets.token_hex(2)
+    scene = Scene(run=run_name, layout=layout, edit=edit, pool_name=f"{POOL_PREFIX}{run_name}")
+    try:
+        scene.make(units)
+        yield scene
+    finally:
+        with _not_interrupted():
+            remove_pool(scene.pool_name, workload_ids=scene.workload_ids, keys=scene.keys)
+
+
+def list_leftovers() -> tuple[str, ...]:
+    """Return the scratch pools that a run which was killed has left."""
+    found = (pool.name for pool in pool_state.list_pools(visible=EVERYTHING))
+    return tuple(name for name in found if re.fullmatch(POOL_PREFIX + r"[0-9a-f]{4}", name))
+
+
+def remove_pool(name: str, *, workload_ids: Iterable[int] = (), keys: Iterable[str] = ()) -> None:
+    """End all work of a scratch pool, then remove it with its tree and its files.
+
+    Raises:
+        SceneNotRemoved: something did not end in time.
+    """
+    pools = {pool.name: pool.id for pool in pool_state.list_pools(visible=EVERYTHING)}
+    if name not in pools:
+        return
+    remains = _Remains(workload_ids=set(workload_ids), keys=set(keys))
+    began = time.monotonic()
+    while not _try_remove(name, pools[name], remains):
+        waited_s = time.monotonic() - began
+        if waited_s > REMOVE_WITHIN_S:
+            raise SceneNotRemoved(
+                f"Work of the scratch pool {name} did not end. The next verify removes it."
+            )
+        if waited_s > OWN_TICK_AFTER_S:  # the product was ended meanwhile
+            run.run_tick(owner=name)
+        time.sleep(0.2)
+    _remove_files(remains)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Remains:
+    """What of a scene lies in files: of which workloads, of which starts of replicas."""
+
+    workload_ids: set[int]
+    keys: set[str]
+    asked: set[int] = field(default_factory=set)
+
+
+def _try_remove(name: str, pool_id: int, remains: _Remains) -> bool:
+    rows = _list_all(name)
+    for row in rows:
+        detail = workload_queries.read_workload(visible=EVERYTHING, workload_id=row.id)
+        if detail is None:
+            continue
+        remains.workload_ids.add(row.id)
+        remains.keys.update(f"{replica.id}-{replica.attempt}" for replica in detail.replicas)
+        if row.id not in remains.asked:
+            remains.asked.add(row.id)
+            _delete_quietly(row.id)
+    if rows:
+        return False
+    try:
+        nodes.remove_scratch_pool(pool_id=pool_id, authority=SYSTEM, now=_now())
+    except NodeRefused:
+        return False  # a replica of deleted work is still ending
+    return True
+
+
+def _delete_quietly(workload_id: int) -> None:
+    try:
+        workloads.delete_workload(workload_id=workload_id, authority=SYSTEM, now=_now())
+    except NotFound:
+        log.debug("verify.workload.gone", extra={"workload_id": workload_id})
+
+
+def _list_all(pool_name: str) -> list[workload_queries.WorkloadRow]:
+    rows: list[workload_queries.WorkloadRow] = []
+    after_id: int | None = None
+    while True:
+        page = workload_queries.list_workloads(
+            visible=EVERYTHING,
+            pool_name=pool_name,
+            wanted=workload_queries.WorkloadFilter(after_id=after_id),
+        )
+        rows += page.rows
+        if page.next_after_id is None:
+            return rows
+        after_id = page.next_after_id
+
+
+def _remove_files(remains: _Remains) -> None:
+    """Remove the logs, working and checkpoint directories of work that is no more.
+
+    The tick lets go of a replica a moment after its row is gone; only then nothing writes there.
+    """
+    engine = engine_room.engine("local")
+    keys = {ReplicaKey.parse(text) for text in remains.keys}
+    settle(
+        lambda: keys & {observation.key for observation in engine.observe()},
+        until=lambda known: not known,
+        within_s=FORGOTTEN_WITHIN_S,
+    )
+    for key in keys:
+        engine.delete_log(key)
+    for workload_id in remains.workload_ids:
+        engine.delete_storage(f"workload-{workload_id}")
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Let Ctrl-C wait while the scratch pool is removed."""
+
+    def wait(_signum: int, _frame: FrameType | None) -> None:
+        log.warning("verify.removing")
+
+    before = {number: signal.signal(number, wait) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _now() -> datetime:
+    return datetime.now(tz=UTC)

@@ -1,0 +1,182 @@
+"""Verification 6: inside one project that can't borrow, higher priority takes the place; it resumes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from scheduler.core.units import UNLIMITED_MGPU
+from scheduler.management.verify.layout import Layout, article_units, gpus
+from scheduler.management.verify.readers import (
+    Process,
+    TrainingLog,
+    identities,
+    read_training,
+    settle,
+)
+from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, START_S, Stage
+from scheduler.operations.demonstration_data import Unit
+
+NUMBER = "6"
+TITLE = "Preemption inside one project, and a training that goes on where it was"
+SAVED = "received SIGTERM (preempted) - latest checkpoint is already on disk"
+
+
+def units(layout: Layout) -> tuple[Unit, ...]:
+    """Return the departments untouched, and two full projects: one may not borrow, one may."""
+    one = layout.answers_mgpu
+    departments = [unit for unit in article_units(layout) if not unit.department]
+    closed = Unit(
+        name="closed",
+        department="dev-test",
+        quota_mgpu=2 * one,
+        limit_mgpu=2 * one,
+        over_quota=False,
+    )
+    borrows = replace(closed, name="open", limit_mgpu=UNLIMITED_MGPU, over_quota=True)
+    return (*departments, closed, borrows)
+
+
+def carry_out(stage: Stage) -> None:
+    """Preempt in the project that may not borrow, resume, then do the same in the one that may."""
+    training, service = _fill(stage, project="closed", prefix="")
+    if training is None or service is None:
+        return
+    _is_preempted(stage, training, service)
+    _resumes(stage, training, service)
+    for name in ("service-1", "training"):
+        stage.scene.delete(name)
+    stage.wait_for_processes(lambda found: not found.found)
+    _control(stage)
+
+
+def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, Process | None]:
+    """Fill a project's guarantee with a service and a training of the same amount."""
+    one = stage.layout.answers_mgpu
+    stage.submit_service(f"{prefix}service-1", project=project, mgpu=one)
+    stage.submit_training(f"{prefix}training", project=project, mgpu=one)
+    names = (f"{prefix}training", f"{prefix}service-1")
+    found = stage.wait_for_processes(lambda found: all(found.of(name) for name in names))
+    stage.wait_for_epochs(found, f"{prefix}training", more=4)
+    limit = "limit equal to it" if project == "closed" else "borrowing on, no limit"
+    stage.sheet.given(
+        f"a project with guarantee {gpus(2 * one)}, {limit}, full: a service (150) and a training "
+        f"(40) of {gpus(one)} each; its department's limit untouched, "
+        f"{gpus(stage.layout.capacity_mgpu - 2 * one)} of the hardware free"
+    )
+    training, service = (found.of(name) for name in names)
+    stage.sheet.check(
+        expected="both run",
+        seen="both run" if training and service else f"running: {found.names()}",
+        where=PROCESS_TABLE,
+    )
+    return training, service
+
+
+def _is_preempted(stage: Stage, training: Process, service: Process) -> None:
+    sheet = stage.sheet
+    sheet.when(f"a second service of {gpus(stage.layout.answers_mgpu)} is submitted to the project")
+    stage.submit_service("service-2", project="closed", mgpu=stage.layout.answers_mgpu)
+    now = stage.wait_for_processes(
+        lambda found: found.of("service-2") is not None and found.of("training") is None
+    )
+    log = read_training(training.key)
+    sheet.check(
+        expected=f"training: {SAVED}",
+        seen=f"training: {SAVED}" if log.has(SAVED) else "training: no such line",
+        where="its log",
+    )
+    sheet.check(
+        expected="running: service-1, service-2",
+        seen=f"running: {now.names()}",
+        where=PROCESS_TABLE,
+    )
+    _check_same(stage, service)
+    page = stage.wait_for_page(lambda page: page.waits() == "training")
+    sheet.check(
+        expected="waiting: training", seen=f"waiting: {page.waits()}", where=stage.page_name
+    )
+    _check_event(stage, "Preempted:", absent="Reclaimed:")
+
+
+def _resumes(stage: Stage, training: Process, service: Process) -> None:
+    sheet = stage.sheet
+    before = read_training(training.key)
+    sheet.when("the second service is deleted")
+    stage.scene.delete("service-2")
+    now = stage.wait_for_processes(lambda found: found.of("training") is not None)
+    again = now.of("training")
+    if again is None:
+        sheet.check(
+            expected="training runs again by itself", seen="it does not", where=PROCESS_TABLE
+        )
+        return
+    after = settle(
+        lambda: read_training(again.key), until=lambda log: len(log.epochs) >= 2, within_s=START_S
+    )
+    sheet.check(
+        expected=f"resumed with (epoch, elapsed, best) = {_triple(before.last_saved)}",
+        seen=f"resumed with (epoch, elapsed, best) = {_triple(after.resumed)}",
+        where="the logs of both attempts",
+        passed=before.last_saved is not None and before.last_saved == after.resumed,
+    )
+    sheet.check(
+        expected=f"the next epoch is {_next_of(before)}",
+        seen=f"the next epoch is {after.epochs[0].number if after.epochs else 'missing'}",
+        where="its log",
+    )
+    _check_same(stage, service)
+    _check_event(stage, "equal to the checkpoint", absent="Resumed with loss")
+
+
+def _control(stage: Stage) -> None:
+    """Do the same where the project may borrow and there is room: nobody is interrupted."""
+    sheet = stage.sheet
+    _fill(stage, project="open", prefix="open-")
+    before = stage.scene.processes()
+    sheet.when("control: the same second service is submitted where borrowing is on and has room")
+    stage.submit_service("open-service-2", project="open", mgpu=stage.layout.answers_mgpu)
+    stage.wait_for_processes(lambda found: found.of("open-service-2") is not None)
+    time.sleep(DWELL_S)
+    now = stage.scene.processes()
+    kept = tuple(now.of(process.name) for process in before.starting_with("open-"))
+    sheet.check(
+        expected=f"nobody is interrupted: {identities(before.starting_with('open-'))}",
+        seen=f"nobody is interrupted: {identities([p for p in kept if p is not None])}",
+        where=PROCESS_TABLE,
+    )
+    sheet.check(
+        expected="running: open-service-1, open-service-2, open-training",
+        seen=f"running: {now.names('open-')}",
+        where=PROCESS_TABLE,
+    )
+
+
+def _check_same(stage: Stage, service: Process) -> None:
+    now = stage.scene.processes().of(service.name)
+    stage.sheet.check(
+        expected=f"the first service is the same process: {service.identity}",
+        seen=f"the first service is the same process: {now.identity if now else 'gone'}",
+        where=PROCESS_TABLE,
+    )
+
+
+def _check_event(stage: Stage, event: str, *, absent: str) -> None:
+    text = settle(
+        lambda: stage.workload_page("training"), until=lambda text: event in text, within_s=START_S
+    )
+    told = event if event in text else "no such event"
+    stage.sheet.check(
+        expected=f"an event: {event}",
+        seen=f"an event: {told}" + (f", but also: {absent}" if absent in text else ""),
+        where=f"page /workloads/{stage.scene.workloads['training']}",
+    )
+
+
+def _triple(values: tuple[object, ...] | None) -> str:
+    return ", ".join(map(str, values)) if values else "nothing"
+
+
+def _next_of(log: TrainingLog) -> int | str:
+    saved = log.last_saved
+    return saved[0] + 1 if saved and isinstance(saved[0], int) else "unknown"
