@@ -13,8 +13,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
 from django.conf import settings
 
-WORKER_SEEN_KEY = "scheduler:worker_seen"
-BEAT_SEEN_KEY = "scheduler:beat_seen"
+WORKER_SEEN_KEY = "tidegate:worker_seen"
+BEAT_SEEN_KEY = "tidegate:beat_seen"
 SEEN_FOR_S = 60
 
 app = Celery("tidegate")

@@ -34,6 +34,7 @@ def log_settings(*, level: str) -> dict[str, Any]:
         "loggers": {
             # Celery says "task received" and "task succeeded" at INFO for each tick.
             "celery.worker.strategy": {"level": "WARNING"},
+            "celery.worker.request": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
             "httpx": {"level": "WARNING"},

@@ -124,7 +124,11 @@ def end_groups(leaders: Sequence[Identity], *, grace_s: float) -> None:
     """End the groups of processes of an earlier run: SIGTERM, a pause, SIGKILL."""
     left = [leader for leader in leaders if leader.has_group()]
     for leader in left:
-        signal_group(leader.pid, signal.SIGTERM)
+        # A leader tells its own group, which finishes what it has in hand.
+        if leader.is_alive():
+            os.kill(leader.pid, signal.SIGTERM)
+        else:
+            signal_group(leader.pid, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while any(leader.has_group() for leader in left) and time.monotonic() < deadline:
         time.sleep(0.1)

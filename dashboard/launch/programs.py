@@ -10,10 +10,10 @@ from dashboard.launch.redis import RedisPlan
 from dashboard.launch.supervisor import Program
 
 STOP_ORDER = ("beat", "worker", "web", "redis")
-WORKER_SEEN_KEY = "scheduler:worker_seen"
-BEAT_SEEN_KEY = "scheduler:beat_seen"
+WORKER_SEEN_KEY = "tidegate:worker_seen"
+BEAT_SEEN_KEY = "tidegate:beat_seen"
 LAST_TICK_KEY = "tidegate:last_tick"
-CELERY = (sys.executable, "-m", "celery", "-A", "dashboard")
+CELERY = (sys.executable, "-m", "celery", "-A", "dashboard", "--quiet")
 
 
 def redis_program(redis: RedisPlan) -> Program:

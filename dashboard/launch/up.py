@@ -127,7 +127,8 @@ class Up:
     def _prepare(self) -> None:
         """Bring the tables up to date; on a new database make the administrator and the demo."""
         chosen = [] if self.options.is_empty else ["--demo", self.options.demo]
-        password = os.environ.get("TIDEGATE_ADMIN_PASSWORD", "") or _new_password()
+        given = os.environ.get("TIDEGATE_ADMIN_PASSWORD", "")
+        password = given or _new_password()
         label = "database and pages' files"
         with self.screen.step(label) as step:
             text = run_under(
@@ -139,7 +140,7 @@ class Up:
                 is_unwanted=self.supervisor.is_stop_asked,
             )
         made = json.loads(text.strip().splitlines()[-1])
-        if made["admin_made"] and "TIDEGATE_ADMIN_PASSWORD" not in os.environ:
+        if made["admin_made"] and not given:
             self.password = password
         if made["demo"]:
             self.screen.note(f"the demonstration {made['demo']!r} is laid out")

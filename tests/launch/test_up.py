@@ -49,8 +49,7 @@ def test_the_first_start_makes_an_administrator_whose_password_is_shown_once(fre
     # When the product starts
     fresh.start()
     # Then a password is shown that lets one in,
-    shown = SHOWN.search(fresh.output())
-    assert shown
+    shown = wait_until(lambda: SHOWN.search(fresh.output()), within_s=5, what="a password")
     with fresh.signed_in(password=shown[1]) as client:
         assert client.get("/").status_code == 200
     # it is kept nowhere in clear,
