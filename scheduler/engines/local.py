@@ -44,7 +44,8 @@ from scheduler.host import identity, processes
 log = logging.getLogger(__name__)
 
 _STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_RESTART_SUPERVISOR_S = 3.0
+#: How long a supervisor may take to report before another is started: a first one, a later one.
+_START_PATIENCE_S, _REVIVE_PATIENCE_S = 3.0, 0.5
 _SUPERVISE = (
     "import sys; sys.path[:0] = [{root!r}]; from scheduler.engines.shim.main import main; main()"
 )
@@ -309,7 +310,8 @@ class LocalEngine:
         finally:
             os.close(lock)
         started_at_s = self._supervisor_started_at_s.get(key)
-        if started_at_s is None or time.monotonic() - started_at_s > _RESTART_SUPERVISOR_S:
+        patience_s = _START_PATIENCE_S if state is None else _REVIVE_PATIENCE_S
+        if started_at_s is None or time.monotonic() - started_at_s > patience_s:
             log.warning("engine.supervisor.started_again", extra={"replica": str(key)})
             self._start_supervisor(key)
         return state

@@ -57,7 +57,7 @@ class MarkScanner:
 
 
 def _find_mark(line: bytes) -> FoundMark | None:
-    if not line.startswith(_PREFIX):
+    if not line.startswith(_PREFIX) or len(line) > _LONGEST:
         return None
     try:
         value = json.loads(line[len(_PREFIX) - 1 :], parse_float=str, parse_constant=lambda _: None)

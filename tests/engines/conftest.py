@@ -1,0 +1,27 @@
+"""Fixtures: a local engine with real processes, and each engine in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines import harness
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[harness.LocalHarness]:
+    """Give the local engine on an empty folder; nothing that it started outlives the test."""
+    with harness.local(tmp_path) as given:
+        yield given
+
+
+@pytest.fixture(params=["local", "fake"])
+def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harness.Harness]:
+    """Give every engine in turn."""
+    if request.param == "fake":
+        yield harness.FakeHarness()
+        return
+    with harness.local(tmp_path) as given:
+        yield given
