@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 #: (from, to, amount): the amount holds on [from, to).
 Step = tuple[int, int, int]
+#: (from, price of a GPU hour in parts), oldest first; the last one stays in force.
+Prices = Sequence[tuple[int, int]]
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -69,107 +71,105 @@ NAMES = tuple(one.name for one in fields(Figures))
 NOTHING = Figures()
 
 
-@dataclass(slots=True, kw_only=True)
-class QueueFacts:
-    """The step functions of one project in one pool, within one department."""
+class Meter:
+    """Adds up one row: what is held, guaranteed and measured, over each [cuts[i], cuts[i+1]).
 
-    held: list[Step] = field(default_factory=list)
-    quota: list[Step] = field(default_factory=list)
-    idle: list[Step] = field(default_factory=list)
-    active: list[Step] = field(default_factory=list)
-    cpu: list[Step] = field(default_factory=list)
-    memory: list[Step] = field(default_factory=list)
-    cpu_used: list[Step] = field(default_factory=list)
-    memory_used: list[Step] = field(default_factory=list)
-    cost: list[Step] = field(default_factory=list)
-    idle_cost: list[Step] = field(default_factory=list)
+    A row is one project in one pool within one department, or whatever else is asked for; only for
+    a project in a pool (and for a department in a pool) does over quota mean anything.
+    """
 
+    __slots__ = ("_changes", "_cuts", "_sums")
 
-#: Of each figure that is a plain integral: its name and the name of its step function.
-_PLAIN = (
-    ("allocated", "held"),
-    ("deserved", "quota"),
-    ("idle", "idle"),
-    ("active", "active"),
-    ("cpu", "cpu"),
-    ("memory", "memory"),
-    ("cpu_used", "cpu_used"),
-    ("memory_used", "memory_used"),
-    ("cost", "cost"),
-    ("idle_cost", "idle_cost"),
-)
+    def __init__(self, *, cuts: Sequence[int]) -> None:
+        self._cuts = cuts
+        self._sums = {name: [0] * (len(cuts) - 1) for name in NAMES}
+        #: By how much held - guaranteed changes at an instant.
+        self._changes: dict[int, int] = defaultdict(int)
 
+    def hold(
+        self,
+        *,
+        step: Step,
+        cpu_milli: int = 0,
+        memory_mib: int = 0,
+        prices: Prices = (),
+    ) -> None:
+        """Add what one replica holds: GPU by ``step``, CPU and memory for the same time."""
+        sums = self._sums
+        for slot, length_us in self._parts(step):
+            sums["allocated"][slot] += step[2] * length_us
+            sums["cpu"][slot] += cpu_milli * length_us
+            sums["memory"][slot] += memory_mib * length_us
+        self._change(step, 1)
+        self._charge("cost", step, prices)
 
-def integrate(*, steps: Iterable[Step], cuts: Sequence[int]) -> list[int]:
-    """Return the integral of the sum of ``steps`` over each [cuts[i], cuts[i+1])."""
-    totals = [0] * (len(cuts) - 1)
-    first, last = cuts[0], cuts[-1]
-    for from_us, to_us, amount in steps:
-        begin, end = max(from_us, first), min(to_us, last)
-        if begin >= end:
-            continue
+    def guarantee(self, *, step: Step) -> None:
+        """Add a guarantee that was in force."""
+        self._add("deserved", step)
+        self._change(step, -1)
+
+    def measure(self, *, step: Step, idle: bool, prices: Prices = ()) -> None:
+        """Add time in which samples said that what was held was idle, or active."""
+        self._add("idle" if idle else "active", step)
+        if idle:
+            self._charge("idle_cost", step, prices)
+
+    def rows(self) -> list[Figures]:
+        """Return the figures of each slot."""
+        self._sums["over_quota"], self._sums["unused"] = self._differences()
+        return [
+            Figures(**dict(zip(NAMES, values, strict=True)))
+            for values in zip(*(self._sums[name] for name in NAMES), strict=True)
+        ]
+
+    def _parts(self, step: Step) -> Iterator[tuple[int, int]]:
+        """Yield (slot, length) of the parts of a step inside the cuts."""
+        cuts = self._cuts
+        begin, end = max(step[0], cuts[0]), min(step[1], cuts[-1])
         slot = bisect_right(cuts, begin) - 1
         while begin < end:
             until = min(end, cuts[slot + 1])
-            totals[slot] += amount * (until - begin)
+            yield slot, until - begin
             begin = until
             slot += 1
-    return totals
+
+    def _add(self, name: str, step: Step) -> None:
+        column = self._sums[name]
+        for slot, length_us in self._parts(step):
+            column[slot] += step[2] * length_us
+
+    def _charge(self, name: str, step: Step, prices: Prices) -> None:
+        for charged in at_price(step=step, prices=prices):
+            self._add(name, charged)
+
+    def _change(self, step: Step, sign: int) -> None:
+        begin, end = max(step[0], self._cuts[0]), min(step[1], self._cuts[-1])
+        if begin < end:
+            self._changes[begin] += sign * step[2]
+            self._changes[end] -= sign * step[2]
+
+    def _differences(self) -> tuple[list[int], list[int]]:
+        """Return, by slot, the integrals of max(0, a - q) and of max(0, q - a).
+
+        One walk over the instants at which either changes; the cuts are among them, so that no
+        stretch lies in two slots.
+        """
+        cuts = self._cuts
+        over, under = [0] * (len(cuts) - 1), [0] * (len(cuts) - 1)
+        slot, difference, since = -1, 0, cuts[0]
+        for at_us in sorted({*cuts, *self._changes}):
+            if difference > 0:
+                over[slot] += difference * (at_us - since)
+            elif difference < 0:
+                under[slot] -= difference * (at_us - since)
+            difference += self._changes.get(at_us, 0)
+            since = at_us
+            while slot + 2 < len(cuts) and cuts[slot + 1] <= at_us:
+                slot += 1
+        return over, under
 
 
-def integrate_difference(
-    *, held: Iterable[Step], quota: Iterable[Step], cuts: Sequence[int]
-) -> tuple[list[int], list[int]]:
-    """Return, for each [cuts[i], cuts[i+1]), the integrals of max(0, a - q) and of max(0, q - a).
-
-    a is the sum of ``held`` and q that of ``quota``. One walk over the instants at which either
-    changes; the cuts are among them, so no stretch lies in two slots.
-    """
-    over = [0] * (len(cuts) - 1)
-    under = [0] * (len(cuts) - 1)
-    changes = _changes(held, quota, cuts)
-    slot, difference, since = -1, 0, cuts[0]
-    for at_us in sorted(changes):
-        if difference > 0:
-            over[slot] += difference * (at_us - since)
-        elif difference < 0:
-            under[slot] -= difference * (at_us - since)
-        difference += changes[at_us]
-        since = at_us
-        while slot + 2 < len(cuts) and cuts[slot + 1] <= at_us:
-            slot += 1
-    return over, under
-
-
-def _changes(held: Iterable[Step], quota: Iterable[Step], cuts: Sequence[int]) -> dict[int, int]:
-    """Return by how much a - q changes at each instant inside the cuts."""
-    first, last = cuts[0], cuts[-1]
-    changes: dict[int, int] = defaultdict(int, dict.fromkeys(cuts, 0))
-    for steps, sign in ((held, 1), (quota, -1)):
-        for from_us, to_us, amount in steps:
-            begin, end = max(from_us, first), min(to_us, last)
-            if begin < end:
-                changes[begin] += sign * amount
-                changes[end] -= sign * amount
-    return changes
-
-
-def figures_of(*, facts: QueueFacts, cuts: Sequence[int]) -> list[Figures]:
-    """Return the figures of one project in one pool for each [cuts[i], cuts[i+1])."""
-    columns = {
-        name: integrate(steps=getattr(facts, source), cuts=cuts) for name, source in _PLAIN
-    }
-    columns["over_quota"], columns["unused"] = integrate_difference(
-        held=facts.held, quota=facts.quota, cuts=cuts
-    )
-    names = tuple(columns)
-    return [
-        Figures(**dict(zip(names, values, strict=True)))
-        for values in zip(*columns.values(), strict=True)
-    ]
-
-
-def sum_figures(rows: Iterable[Figures]) -> Figures:
+def sum_figures(*, rows: Iterable[Figures]) -> Figures:
     """Return the sum of rows."""
     sums = [0] * len(NAMES)
     for row in rows:
@@ -178,26 +178,19 @@ def sum_figures(rows: Iterable[Figures]) -> Figures:
     return Figures(**dict(zip(NAMES, sums, strict=True)))
 
 
-def clip(*, step: Step, within: tuple[int, int]) -> Step | None:
-    """Return the part of a step that lies in [from, to), or None."""
-    begin, end = max(step[0], within[0]), min(step[1], within[1])
-    return (begin, end, step[2]) if begin < end else None
-
-
-def at_price(
-    *, from_us: int, to_us: int, mgpu: int, prices: Sequence[tuple[int, int]]
-) -> list[Step]:
-    """Return what ``mgpu`` costs over time. ``prices``: (from, price in parts), oldest first.
+def at_price(*, step: Step, prices: Prices) -> list[Step]:
+    """Return what a step of milli-GPU costs over time, cut where the price changes.
 
     Before the first price nothing is charged.
     """
-    steps = []
+    from_us, to_us, mgpu = step
+    charged = []
     for at, (since_us, price) in enumerate(prices):
         until_us = prices[at + 1][0] if at + 1 < len(prices) else to_us
-        step = clip(step=(since_us, until_us, price * mgpu), within=(from_us, to_us))
-        if step is not None and price:
-            steps.append(step)
-    return steps
+        begin, end = max(from_us, since_us), min(to_us, until_us)
+        if begin < end and price:
+            charged.append((begin, end, price * mgpu))
+    return charged
 
 
 def problems(*, row: Figures) -> list[str]:
