@@ -6,7 +6,7 @@ Another party outside the reader's scope is named as *another project* only: no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.utils.translation import gettext as _
@@ -47,6 +47,15 @@ class CheckRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VictimRow:
+    """One workload that a decision interrupted, as far as the reader may know it."""
+
+    name: Phrase
+    freed_mgpu: int | None
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:
     """One act of the scheduler or of a person, in words."""
 
@@ -60,6 +69,8 @@ class DecisionRow:
     workload_id: int | None
     project_id: int | None
     checks: tuple[CheckRow, ...] = ()
+    victims: tuple[VictimRow, ...] = ()
+    spared: Phrase = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +128,17 @@ def read_decision(*, visible: Visibility, decision_id: int) -> DecisionRow | Non
         .prefetch_related("parties__workload", "parties__project")
         .first()
     )
-    return None if row is None else _decision(row, visible=visible, checks=_checks(row))
+    if row is None:
+        return None
+    return replace(
+        _decision(row, visible=visible),
+        checks=_checks(row),
+        victims=_victim_rows(row, visible),
+        spared=_spared(row, visible),
+    )
 
 
-def _decision(
-    row: models.Decision, *, visible: Visibility, checks: tuple[CheckRow, ...] = ()
-) -> DecisionRow:
+def _decision(row: models.Decision, *, visible: Visibility) -> DecisionRow:
     return DecisionRow(
         id=row.id,
         at=row.at,
@@ -133,7 +149,6 @@ def _decision(
         text=_DECISIONS[row.verb](row, visible),
         workload_id=row.workload_id,
         project_id=row.project_id,
-        checks=checks,
     )
 
 
@@ -275,6 +290,38 @@ def _victims(row: models.Decision, visible: Visibility) -> Phrase:
     if len(known) < len(victims):
         names.append(phrase(_("another project's work")))
     return join(names, separator=_(", "))
+
+
+def _victim_rows(row: models.Decision, visible: Visibility) -> tuple[VictimRow, ...]:
+    rows = []
+    for party in row.parties.all():
+        if party.role != models.DecisionParty.Role.VICTIM:
+            continue
+        if not sees(visible, party.project):
+            rows.append(
+                VictimRow(name=phrase(_("another project's work")), freed_mgpu=None, about="")
+            )
+            continue
+        name = (workload_name(party.workload, party.project),)
+        rows.append(
+            VictimRow(
+                name=name,
+                freed_mgpu=_int(party.params, "freed_mgpu"),
+                about=_("priority {priority}, {lost} s of work since its last mark").format(
+                    priority=_int(party.params, "priority"), lost=_int(party.params, "lost_s")
+                ),
+            )
+        )
+    return tuple(rows)
+
+
+def _spared(row: models.Decision, visible: Visibility) -> Phrase:
+    spared = [
+        (workload_name(party.workload, party.project),)
+        for party in row.parties.all()
+        if party.role == models.DecisionParty.Role.SPARED and sees(visible, party.project)
+    ]
+    return join(spared, separator=_(", "))
 
 
 def _guarantee(row: models.Decision) -> Phrase:

@@ -48,7 +48,7 @@ def why_waiting(*, code: str, numbers: Numbers, queue: str) -> Waiting:
         )
     why, runs_when = _SENTENCES[Reason(code)](numbers, queue)
     return Waiting(
-        why=phrase(_("Can't run as configured.")) + (strong(" "),) + why
+        why=(*phrase(_("Can't run as configured.")), *phrase(" "), *why)
         if numbers.get("never")
         else why,
         runs_when=runs_when,

@@ -1,0 +1,58 @@
+"""What the frame of every page needs: navigation, counts, who is there, language and theme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from access.models import User
+from access.scopes import role_of, visibility_of
+from dashboard import words
+from scheduler.queries.frame import FrameCounts, read_frame_counts
+
+THEME_COOKIE = "tidegate_theme"
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NavItem:
+    """One line of the navigation."""
+
+    name: str
+    label: str
+    icon: str
+    count: int | None = None
+
+
+def frame(request: HttpRequest) -> dict[str, object]:
+    """Return the frame's values; for someone who is not signed in only language and theme."""
+    theme = request.COOKIES.get(THEME_COOKIE, "")
+    values: dict[str, object] = {
+        "theme": theme if theme in THEMES else "",
+        "html_lang": "zh-Hant" if (get_language() or "").startswith("zh") else "en",
+    }
+    user = getattr(request, "user", None)
+    if not isinstance(user, User):
+        return values
+    counts = read_frame_counts(visible=visibility_of(user=user))
+    role = role_of(user=user)
+    return {
+        **values,
+        "nav": _nav(counts),
+        "nav_current": request.resolver_match.view_name if request.resolver_match else "",
+        "cluster_name": counts.cluster_name,
+        "role_name": words.role_name(role) if role else _("No access rule yet"),
+    }
+
+
+def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
+    return (
+        NavItem(name="overview", label=_("Overview"), icon="layout-dashboard"),
+        NavItem(name="nodes", label=_("Nodes & GPUs"), icon="server", count=counts.gpus),
+        NavItem(name="quotas", label=_("Quotas"), icon="network"),
+        NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
+        NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
+    )

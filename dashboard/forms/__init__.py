@@ -1,0 +1,1 @@
+"""Forms check shapes; operations decide."""

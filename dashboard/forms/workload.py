@@ -1,0 +1,130 @@
+"""The form that submits a workload: text to integers, each mistake at its field."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, parse_gpu
+from scheduler.core.vocabulary import Kind, Priority
+from scheduler.operations.workloads import Submission
+from scheduler.queries.workloads import ProjectChoice
+
+KINDS = (
+    (Kind.TRAINING.value, _("Training")),
+    (Kind.DISTRIBUTED.value, _("Distributed training")),
+    (Kind.WORKSPACE.value, _("Workspace")),
+    (Kind.INFERENCE.value, _("Inference")),
+)
+PRIORITIES = (
+    ("", _("As usual for its kind")),
+    (int(Priority.VERY_LOW), _("Very low (25)")),
+    (int(Priority.LOW), _("Low (40)")),
+    (int(Priority.MEDIUM_LOW), _("Medium low (65)")),
+    (int(Priority.MEDIUM), _("Medium (80)")),
+    (int(Priority.MEDIUM_HIGH), _("Medium high (90)")),
+    (int(Priority.HIGH), _("High (125)")),
+    (int(Priority.VERY_HIGH), _("Very high (150)")),
+)
+INTERRUPTIBLE = (
+    ("", _("Follows its priority: below 100 it may")),
+    ("yes", _("Yes, and it may borrow")),
+    ("no", _("No, and it stays within the guarantee")),
+)
+
+
+class WorkloadForm(forms.Form):
+    """What a person types; ``submission`` is what it means."""
+
+    project = forms.TypedChoiceField(label=_("Project"), coerce=int)
+    name = forms.CharField(label=_("Name"), max_length=63)
+    kind = forms.ChoiceField(label=_("Kind"), choices=KINDS)
+    gpu = forms.CharField(
+        label=_("GPUs a replica"),
+        initial="0.10",
+        required=False,
+        help_text=_("A fraction such as 0.25, or whole GPUs. Empty: no GPU."),
+    )
+    gpu_memory_mib = forms.IntegerField(label=_("or GPU memory, MiB"), required=False, min_value=1)
+    min_replicas = forms.IntegerField(label=_("Replicas, at least"), initial=1, min_value=0)
+    max_replicas = forms.IntegerField(label=_("Replicas, at most"), initial=1, min_value=1)
+    command = forms.CharField(
+        label=_("Command"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("As in a shell, without pipes: python train.py --epochs 500"),
+    )
+    priority = forms.TypedChoiceField(
+        label=_("Priority"), choices=PRIORITIES, required=False, coerce=int, empty_value=None
+    )
+    preemptible = forms.ChoiceField(
+        label=_("May be interrupted"), choices=INTERRUPTIBLE, required=False
+    )
+    grace_s = forms.IntegerField(
+        label=_("Grace, seconds"),
+        initial=30,
+        min_value=0,
+        max_value=300,
+        help_text=_("Time to save after SIGTERM."),
+    )
+
+    def __init__(self, *args: object, projects: Sequence[ProjectChoice], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(project.id, project.name) for project in projects]
+        for name, bound in self.fields.items():
+            bound.widget.attrs["aria-describedby"] = f"about-{name}"
+            if self.is_bound and name in self.errors:
+                bound.widget.attrs["aria-invalid"] = "true"
+
+    def clean_gpu(self) -> tuple[int, int]:
+        """Return (devices, mGPU of each): 0.25 is one device's quarter, 2 is two whole devices."""
+        text = self.cleaned_data["gpu"] or "0"
+        try:
+            mgpu = parse_gpu(text, field="gpu")
+        except AmountRefused as error:
+            raise forms.ValidationError(
+                _("Not an amount of GPUs: use a number with at most three places, such as 0.25.")
+            ) from error
+        if mgpu <= WHOLE_GPU_MGPU:
+            return 1, mgpu
+        devices, rest = divmod(mgpu, WHOLE_GPU_MGPU)
+        if rest:
+            raise forms.ValidationError(
+                _("Above one GPU a replica takes whole GPUs: use 1, 2, 3 and so on.")
+            )
+        return devices, WHOLE_GPU_MGPU
+
+    def clean_command(self) -> list[str]:
+        """Return the command's parts."""
+        try:
+            return shlex.split(self.cleaned_data["command"])
+        except ValueError as error:
+            raise forms.ValidationError(
+                _("A quote is not closed: check the quotes of the command.")
+            ) from error
+
+    @property
+    def submission(self) -> Submission:
+        """Return what is asked for; only after ``is_valid``."""
+        data = self.cleaned_data
+        devices, request_mgpu = data["gpu"]
+        memory_mib = data["gpu_memory_mib"]
+        kind = Kind(data["kind"])
+        single = kind in (Kind.TRAINING, Kind.WORKSPACE)
+        return Submission(
+            name=data["name"],
+            kind=kind,
+            command=data["command"],
+            priority=data["priority"],
+            preemptible={"yes": True, "no": False}.get(data["preemptible"]),
+            devices=devices if request_mgpu or memory_mib else 0,
+            request_mgpu=0 if memory_mib else request_mgpu,
+            gpu_memory_mib=memory_mib,
+            min_replicas=1 if single else data["min_replicas"],
+            max_replicas=1 if single else max(data["min_replicas"], data["max_replicas"]),
+            grace_s=data["grace_s"],
+        )

@@ -1,0 +1,43 @@
+"""One open page: its scope, its topics, and a bounded queue of what it has still to be sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dashboard.live_scopes import Message, Scope, ScopeStream
+
+QUEUE_SIZE = 64
+
+
+class Client:
+    """What the hub knows of one connection."""
+
+    #: Close codes: sign in again; what one may see has changed, load the page again.
+    SIGN_IN = 4401
+    SCOPE_CHANGED = 4403
+
+    def __init__(self, *, user_id: int, scope: Scope) -> None:
+        self.user_id = user_id
+        self.scope = scope
+        self.topics: frozenset[str] = frozenset()
+        self.subscribed = False
+        self.paused = False
+        #: Texts to send; a number is a close code and the last entry.
+        self.queue: asyncio.Queue[str | int] = asyncio.Queue(maxsize=QUEUE_SIZE)
+
+    def offer(self, message: Message, *, stream: ScopeStream) -> None:
+        """Queue a message; a client that is too slow loses its queue and gets the whole state."""
+        if self.queue.full():
+            self._drop()
+            message = stream.snapshot()
+        self.queue.put_nowait(message.encoded(self.topics))
+
+    def end(self, code: int) -> None:
+        """Close the connection with ``code``, before anything that is still queued."""
+        self._drop()
+        self.subscribed = False
+        self.queue.put_nowait(code)
+
+    def _drop(self) -> None:
+        while not self.queue.empty():
+            self.queue.get_nowait()

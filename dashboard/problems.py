@@ -1,0 +1,53 @@
+"""What an operation refused, in the reader's language, by code; English where a code is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext as _
+
+from scheduler.core.units import format_gpu
+from scheduler.operations.refused import Problem
+
+
+def in_words(problem: Problem) -> str:
+    """Return the sentence for a problem: what is wrong and the way out."""
+    template = _template(problem.code)
+    if not template:
+        return problem.message
+    return template.format(**_places(problem.params))
+
+
+def _template(code: str) -> str:
+    return {
+        "name_taken": _("{project} already has a workload called {name}. Choose another name."),
+        "bad_name": _(
+            "Use 1 to 63 small letters, digits and hyphens, beginning and ending with a letter or "
+            "digit."
+        ),
+        "bad_fraction": _("Ask for a fraction from 0.001 to 0.999 of a GPU, or for whole GPUs."),
+        "both_share_and_memory": _("Ask for a share of a GPU or for GPU memory, not for both."),
+        "bad_count": _("Ask for 1 to 64 devices a replica."),
+        "negative": _("Must not be negative."),
+        "one_replica": _("It has one replica. Use a distributed training for more."),
+        "bad_bounds": _("The minimum must not be above the maximum, and the maximum is 1 to 1024."),
+        "bad_priority": _("A priority is a number from 1 to 1000."),
+        "bad_grace": _("Use 0 to 300 seconds."),
+        "non_preemptible_over_quota": _(
+            "Priority {priority} makes it non-preemptible, so it may not borrow: it asks for "
+            "{asked} and the guarantee is {quota}. It would wait for ever. Keep it preemptible, or "
+            "ask for a larger guarantee."
+        ),
+        "borrower_stays_preemptible": _(
+            "It holds {own}, and {protected} of its project is non-preemptible already, of a "
+            "guarantee of {quota}. Keep it preemptible, or raise the guarantee."
+        ),
+    }.get(code, "")
+
+
+def _places(params: Mapping[str, object]) -> dict[str, object]:
+    amounts = ("asked", "quota", "own", "protected")
+    return {
+        name: format_gpu(value) if name in amounts and isinstance(value, int) else value
+        for name, value in params.items()
+    }

@@ -1,0 +1,39 @@
+"""The site's addresses."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.urls import path
+from django.views.i18n import JavaScriptCatalog, set_language
+
+from dashboard.views import decisions, live, nodes, overview, quotas, search, workloads
+
+urlpatterns = [
+    path("", overview.overview, name="overview"),
+    path("overview/day", overview.overview_day, name="overview_day"),
+    path("demonstration", overview.choose_demonstration, name="choose_demonstration"),
+    path("workloads", workloads.workloads, name="workloads"),
+    path("workloads/new", workloads.submit, name="workload_new"),
+    path("workloads/<int:workload_id>", workloads.workload, name="workload"),
+    path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),
+    path("workloads/<int:workload_id>/start", workloads.start, name="workload_start"),
+    path("workloads/<int:workload_id>/delete", workloads.delete, name="workload_delete"),
+    path("quotas", quotas.quotas, name="quotas"),
+    path("nodes", nodes.nodes, name="nodes"),
+    path("decisions", decisions.decisions, name="decisions"),
+    path("decisions/<int:decision_id>", decisions.decision, name="decision"),
+    path("search", search.search, name="search"),
+    path("api/v1/live", live.live, name="live"),
+    path(
+        "login",
+        auth.LoginView.as_view(
+            template_name="dashboard/login.html", redirect_authenticated_user=True
+        ),
+        name="login",
+    ),
+    path("logout", auth.LogoutView.as_view(), name="logout"),
+    path("language", set_language, name="set_language"),
+    path("words.js", JavaScriptCatalog.as_view(), name="words"),
+    path("admin/", admin.site.urls),
+]

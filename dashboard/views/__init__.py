@@ -1,0 +1,1 @@
+"""Pages: each view translates a request, makes one call into queries or operations, and answers."""

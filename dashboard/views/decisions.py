@@ -1,0 +1,47 @@
+"""The log of decisions, and one decision explained."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.views import signed_in
+from dashboard.views.numbers import optional_int
+from scheduler.queries import history, workloads
+
+
+@login_required
+@require_GET
+def decisions(request: HttpRequest) -> HttpResponse:
+    """Answer what was decided, the newest first."""
+    visible = signed_in.visible_to(request)
+    verb = request.GET.get("verb", "")
+    wanted = history.DecisionFilter(
+        verb=verb if verb in history.VERB_TONES else "",
+        project_id=optional_int(request.GET.get("project")),
+        before_id=optional_int(request.GET.get("before")),
+    )
+    rows = history.list_decisions(visible=visible, wanted=wanted)
+    return render(
+        request,
+        "dashboard/decisions.html",
+        {
+            "rows": rows,
+            "wanted": wanted,
+            "next_before": rows[-1].id if len(rows) == wanted.limit else None,
+            "verbs": [(name, history.verb_name(name)) for name in history.VERB_TONES],
+            "projects": workloads.list_projects(visible=visible),
+        },
+    )
+
+
+@login_required
+@require_GET
+def decision(request: HttpRequest, decision_id: int) -> HttpResponse:
+    """Answer one decision with the checks that it rests on."""
+    row = history.read_decision(visible=signed_in.visible_to(request), decision_id=decision_id)
+    if row is None:
+        raise Http404
+    return render(request, "dashboard/decision.html", {"row": row})

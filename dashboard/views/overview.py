@@ -1,0 +1,80 @@
+"""The Overview, its last 24 hours, and the first page of an empty cluster."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.core.management import call_command
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import demonstrations, live_wire
+from dashboard.views import signed_in
+from scheduler.operations.authority import Action
+from scheduler.queries import overview as overviews
+
+
+@login_required
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    """Answer the Overview, complete; scripts keep it current."""
+    now = timezone.now()
+    visible = signed_in.visible_to(request)
+    pool_name = request.GET.get("pool", "")
+    found = overviews.read_overview(visible=visible, pool_name=pool_name, now=now)
+    if found is None or not found.tiles.gpus:
+        may_lay = signed_in.authority(request).may(Action.NODES)
+        return render(
+            request,
+            "dashboard/first.html",
+            {"demonstrations": demonstrations.ALL if may_lay else ()},
+        )
+    wire = live_wire.overview_to_wire(found)
+    day = overviews.read_overview_day(visible=visible, pool_id=found.pool.id, now=now)
+    return render(
+        request,
+        "dashboard/overview.html",
+        {
+            "overview": found,
+            "page_state": {"parts": wire, "at": int(now.timestamp() * 1000), "cycle": found.cycle},
+            "day": live_wire.day_to_wire(day),
+            "waiting_shown": found.waiting[: live_wire.WAITING_SHOWN],
+            "idle_cost_shown": _money(found.tiles),
+        },
+    )
+
+
+@login_required
+@require_GET
+def overview_day(request: HttpRequest) -> JsonResponse:
+    """Answer the last 24 hours as JSON."""
+    now = timezone.now()
+    visible = signed_in.visible_to(request)
+    found = overviews.read_overview(visible=visible, pool_name=request.GET.get("pool", ""), now=now)
+    if found is None:
+        raise Http404
+    day = overviews.read_overview_day(visible=visible, pool_id=found.pool.id, now=now)
+    return JsonResponse(live_wire.day_to_wire(day))
+
+
+@login_required
+@require_POST
+def choose_demonstration(request: HttpRequest) -> HttpResponse:
+    """Lay the chosen demonstration into an empty cluster."""
+    if not signed_in.authority(request).may(Action.NODES):
+        raise Http404
+    name = request.POST.get("demo", "")
+    if name not in {demo.name for demo in demonstrations.ALL}:
+        raise Http404
+    found = overviews.read_overview(visible=signed_in.visible_to(request), now=timezone.now())
+    if found is None or not found.tiles.gpus:
+        call_command("seed_demo", demo=name, verbosity=0)
+    return redirect("overview")
+
+
+def _money(tiles: overviews.Tiles) -> str:
+    if tiles.idle_cost is None:
+        return ""
+    places = 0 if tiles.idle_cost >= 100 else 2
+    return f"{tiles.currency}{tiles.idle_cost:,.{places}f}"

@@ -1,0 +1,46 @@
+"""Find a workload, project or node by a part of its name."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.views import signed_in
+from scheduler.queries import nodes as node_queries
+from scheduler.queries import workloads as queries
+
+SHOWN = 5
+
+
+@login_required
+@require_GET
+def search(request: HttpRequest) -> HttpResponse:
+    """Answer what matches, in groups; as a list under the box where htmx asks."""
+    text = request.GET.get("q", "").strip()[:100]
+    visible = signed_in.visible_to(request)
+    found: dict[str, object] = {"text": text, "any": False}
+    if text:
+        page = queries.list_workloads(visible=visible, wanted=queries.WorkloadFilter(text=text))
+        projects = [
+            project
+            for project in queries.list_projects(visible=visible)
+            if text.casefold() in project.name.casefold()
+        ]
+        nodes = [
+            row
+            for row in node_queries.list_nodes(visible=visible)
+            if text.casefold() in row.node.name.casefold()
+        ]
+        found |= {
+            "workloads": page.rows[:SHOWN],
+            "total": page.total,
+            "projects": projects[:SHOWN],
+            "nodes": nodes[:SHOWN],
+            "any": bool(page.rows or projects or nodes),
+        }
+    template = "dashboard/search.html"
+    if getattr(request, "htmx", False):
+        template = "dashboard/partials/_search_results.html"
+    return render(request, template, found)

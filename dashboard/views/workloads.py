@@ -1,0 +1,217 @@
+"""Workloads: the table, one in full, submit, stop, start and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard import output, problems, words
+from dashboard.forms.workload import WorkloadForm
+from dashboard.views import signed_in
+from dashboard.views.numbers import optional_int
+from scheduler.core.vocabulary import END_PHASES, Kind, Phase
+from scheduler.operations import workloads as operations
+from scheduler.operations.authority import Action, NotPermitted
+from scheduler.operations.refused import NotFound, Refused, SubmitRefused
+from scheduler.queries import pool_state
+from scheduler.queries import workloads as queries
+from scheduler.queries.workloads import ProjectChoice, WorkloadDetail
+
+
+@login_required
+@require_GET
+def workloads(request: HttpRequest) -> HttpResponse:
+    """Answer the table; every filter stands in the address."""
+    visible = signed_in.visible_to(request)
+    phase = request.GET.get("state", "")
+    kind = request.GET.get("type", "")
+    wanted = queries.WorkloadFilter(
+        project_id=optional_int(request.GET.get("project")),
+        phase=phase if phase in set(Phase) else "",
+        kind=kind if kind in set(Kind) else "",
+        text=request.GET.get("q", "").strip()[:100],
+        after_id=optional_int(request.GET.get("after")),
+    )
+    page = queries.list_workloads(
+        visible=visible, pool_name=request.GET.get("pool", ""), wanted=wanted
+    )
+    return render(
+        request,
+        "dashboard/workloads.html",
+        {
+            "page": page,
+            "wanted": wanted,
+            "projects": queries.list_projects(visible=visible),
+            "phases": [(p.value, words.phase_name(p)) for p in Phase],
+            "kinds": [(k.value, words.kind_name(k)) for k in Kind],
+            "may_submit": bool(_open_projects(request)),
+        },
+    )
+
+
+@login_required
+@require_GET
+def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Answer one workload: why it waits, what happened, where it runs, what it printed."""
+    detail = _find(request, workload_id)
+    template = "dashboard/workload.html"
+    if getattr(request, "htmx", False):
+        template = "dashboard/partials/_workload_body.html"
+    return render(
+        request,
+        template,
+        {
+            "detail": detail,
+            "ended": Phase(detail.row.phase) in END_PHASES,
+            "may_act": _may_act(request, detail),
+            "tail": output.read_tail(detail.replicas[0]) if detail.replicas else None,
+        },
+    )
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    """Show the form, or submit what it holds. A warning has to be confirmed."""
+    projects = _open_projects(request)
+    if not projects:
+        raise Http404
+    if request.method == "GET":
+        chosen = optional_int(request.GET.get("project"))
+        form = WorkloadForm(projects=projects, initial={"project": chosen or projects[0].id})
+        return _form_page(request, form)
+    form = WorkloadForm(request.POST, projects=projects)
+    if not form.is_valid():
+        return _form_page(request, form)
+    pools = pool_state.list_pools(visible=signed_in.visible_to(request))
+    if not pools:
+        form.add_error(None, _("There is no node pool yet, so nothing can run."))
+        return _form_page(request, form)
+    warnings = operations.find_warnings(
+        submission=form.submission, project_id=form.cleaned_data["project"], pool_id=pools[0].id
+    )
+    if warnings and request.POST.get("confirmed") != "yes":
+        return _form_page(request, form, warnings=[problems.in_words(w) for w in warnings])
+    return _submit(request, form, pool_id=pools[0].id)
+
+
+@login_required
+@require_POST
+def stop(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Stop a workload: SIGTERM, its grace, SIGKILL."""
+    return _act(request, workload_id, operations.stop_workload, said=_("{name} is being stopped."))
+
+
+@login_required
+@require_POST
+def start(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Let an ended workload wait for its turn again."""
+    return _act(request, workload_id, operations.start_workload, said=_("{name} waits again."))
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Delete a workload; a running one is stopped first."""
+    return _act(
+        request,
+        workload_id,
+        operations.delete_workload,
+        said=_("{name} is deleted. Its hours stay in the ledger."),
+        to="workloads",
+    )
+
+
+def _find(request: HttpRequest, workload_id: int) -> WorkloadDetail:
+    detail = queries.read_workload(visible=signed_in.visible_to(request), workload_id=workload_id)
+    if detail is None:
+        raise Http404
+    return detail
+
+
+def _open_projects(request: HttpRequest) -> tuple[ProjectChoice, ...]:
+    """Return the projects into which the caller may submit something."""
+    authority = signed_in.authority(request)
+    return tuple(
+        project
+        for project in queries.list_projects(visible=signed_in.visible_to(request))
+        if any(
+            authority.may(action, project_id=project.id, department_id=project.department_id)
+            for action in (Action.WORK, Action.SERVE)
+        )
+    )
+
+
+def _may_act(request: HttpRequest, detail: WorkloadDetail) -> bool:
+    action = Action.SERVE if detail.row.kind == Kind.INFERENCE else Action.WORK
+    return signed_in.authority(request).may(
+        action, project_id=detail.project_id, department_id=detail.department_id
+    )
+
+
+def _submit(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> HttpResponse:
+    try:
+        made = operations.submit_workload(
+            project_id=form.cleaned_data["project"],
+            pool_id=pool_id,
+            submission=form.submission,
+            authority=signed_in.authority(request),
+            now=timezone.now(),
+        )
+    except SubmitRefused as refused:
+        for problem in refused.problems:
+            field = problem.field if problem.field in form.fields else None
+            form.add_error(field, problems.in_words(problem))
+        return _form_page(request, form)
+    except NotPermitted as refused:
+        form.add_error(None, str(refused))
+        return _form_page(request, form)
+    messages.success(request, _("{name} is submitted.").format(name=made.name))
+    address = reverse("workload", args=[made.pk])
+    if getattr(request, "htmx", False):
+        return HttpResponse(headers={"HX-Redirect": address})
+    return redirect(address)
+
+
+def _form_page(
+    request: HttpRequest, form: WorkloadForm, *, warnings: list[str] | None = None
+) -> HttpResponse:
+    for name in form.errors:
+        if name in form.fields:
+            form.fields[name].widget.attrs["aria-invalid"] = "true"
+    template = "dashboard/workload_new.html"
+    if getattr(request, "htmx", False):
+        template = "dashboard/partials/_workload_form.html"
+    return render(request, template, {"form": form, "warnings": warnings or []})
+
+
+def _act(
+    request: HttpRequest,
+    workload_id: int,
+    operation: Callable[..., object],
+    *,
+    said: str,
+    to: str = "workload",
+) -> HttpResponse:
+    name = _find(request, workload_id).row.name
+    try:
+        operation(
+            workload_id=workload_id,
+            authority=signed_in.authority(request),
+            now=timezone.now(),
+        )
+    except NotFound as error:
+        raise Http404 from error
+    except (NotPermitted, Refused) as refused:
+        messages.error(request, str(refused))
+        return redirect("workload", workload_id)
+    messages.success(request, said.format(name=name))
+    return redirect("workloads") if to == "workloads" else redirect("workload", workload_id)

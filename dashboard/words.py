@@ -1,0 +1,78 @@
+"""Words for codes, in the reader's language. A code without a word raises."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from scheduler.core.vocabulary import Kind, Phase, Rank
+
+
+def kind_name(kind: str) -> str:
+    """Return a kind's word."""
+    return {
+        Kind.TRAINING: _("Training"),
+        Kind.DISTRIBUTED: _("Distributed training"),
+        Kind.WORKSPACE: _("Workspace"),
+        Kind.INFERENCE: _("Inference"),
+    }[Kind(kind)]
+
+
+def phase_name(phase: str) -> str:
+    """Return a phase's word."""
+    return {
+        Phase.PENDING: _("Waiting"),
+        Phase.STARTING: _("Starting"),
+        Phase.RUNNING: _("Running"),
+        Phase.DEGRADED: _("Degraded"),
+        Phase.STOPPING: _("Stopping"),
+        Phase.STOPPED: _("Stopped"),
+        Phase.COMPLETED: _("Finished"),
+        Phase.FAILED: _("Failed"),
+    }[Phase(phase)]
+
+
+def rank_name(rank: int) -> str:
+    """Return a rank's word."""
+    return {
+        Rank.HIGH: _("High"),
+        Rank.MEDIUM_HIGH: _("Medium high"),
+        Rank.MEDIUM: _("Medium"),
+        Rank.MEDIUM_LOW: _("Medium low"),
+        Rank.LOW: _("Low"),
+    }[Rank(rank)]
+
+
+def role_name(role: str) -> str:
+    """Return a role's word."""
+    return {
+        "system_admin": _("Platform administrator"),
+        "department_admin": _("Department administrator"),
+        "project_admin": _("Project administrator"),
+        "researcher": _("Researcher"),
+        "ml_engineer": _("ML engineer"),
+        "viewer": _("Viewer"),
+    }[role]
+
+
+def mark_name(name: str) -> str:
+    """Return the word for one value of a checkpoint mark."""
+    return {
+        "epoch": _("Epoch"),
+        "step": _("Step"),
+        "elapsed_s": _("Elapsed"),
+        "best": _("Best"),
+        "size_bytes": _("Size"),
+    }[name]
+
+
+def duration(seconds: int) -> str:
+    """Return "12 s", "41 min", "3 h 12 min" or "9 d"."""
+    if seconds < 60:
+        return _("{n} s").format(n=seconds)
+    minutes = seconds // 60
+    if minutes < 60:
+        return _("{n} min").format(n=minutes)
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return _("{h} h {n} min").format(h=hours, n=minutes)
+    return _("{n} d").format(n=hours // 24)

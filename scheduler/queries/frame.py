@@ -1,0 +1,31 @@
+"""The few counts that stand in the frame of every page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler import models
+from scheduler.queries.pool_state import LIVING_PHASES
+from scheduler.queries.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameCounts:
+    """Counts over the reader's scope."""
+
+    cluster_name: str
+    gpus: int
+    workloads: int
+
+
+def read_frame_counts(*, visible: Visibility) -> FrameCounts:
+    """Return the counts. Three queries."""
+    devices = models.Device.objects.all()
+    workloads = models.Workload.objects.filter(
+        visible.projects(prefix="project__"), phase__in=LIVING_PHASES, deleted_at__isnull=True
+    )
+    if not visible.scratch:
+        devices = devices.filter(node__pool__scratch=False)
+        workloads = workloads.filter(pool__scratch=False)
+    cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
+    return FrameCounts(cluster_name=cluster.name, gpus=devices.count(), workloads=workloads.count())

@@ -1,0 +1,122 @@
+"""What queues and workloads consumed: the ledger's rows added up to exact figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from scheduler.core.usage import Figures, Meter
+from scheduler.queries import usage_facts
+from scheduler.queries.usage_facts import EVERYTHING, Period, UsageFilter, WorkKey
+from scheduler.queries.visibility import Visibility
+
+
+class QueueKey(NamedTuple):
+    """One project in one pool, within the department it belonged to at the time."""
+
+    project_id: int
+    department_id: int
+    pool_id: int
+
+
+#: Of each slot between two cuts.
+Rows = list[Figures]
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUsage:
+    """Figures of projects by slot, and what departments held beyond their own guarantees."""
+
+    queues: dict[QueueKey, Rows]
+    #: (department id, pool id) to milli-GPU-microseconds by slot; only whole departments.
+    beyond: dict[tuple[int, int], list[int]]
+
+
+class _Meters(dict[Key, Meter]):
+    """A meter for each key that is met."""
+
+    def __init__(self, cuts: Sequence[int]) -> None:
+        super().__init__()
+        self._cuts = cuts
+
+    def __missing__(self, key: Key) -> Meter:
+        meter = self[key] = Meter(cuts=self._cuts)
+        return meter
+
+
+def read_queue_usage(
+    *,
+    visible: Visibility,
+    cuts: Sequence[int],
+    now_us: int,
+    wanted: UsageFilter = EVERYTHING,
+) -> QueueUsage:
+    """Return the figures of every project and pool for each [cuts[i], cuts[i+1]).
+
+    A filter on kinds leaves out other work, and then the guarantee means nothing: see
+    ``read_work_usage``. Five queries.
+    """
+    assert not wanted.kinds, "a guarantee is not divided by kind"
+    period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
+    queues: _Meters[QueueKey] = _Meters(cuts)
+    departments: _Meters[tuple[int, int]] = _Meters(cuts)
+    whole = _whole_departments(visible, wanted)
+    for held in usage_facts.allocations(visible=visible, wanted=wanted, period=period):
+        queues[QueueKey(*held.work[3:])].hold(
+            step=held.step,
+            cpu_milli=held.cpu_milli,
+            memory_mib=held.memory_mib,
+            prices=held.prices,
+        )
+        if whole(held.work.department_id):
+            departments[(held.work.department_id, held.work.pool_id)].hold(step=held.step)
+    for one in usage_facts.guarantees(visible=visible, wanted=wanted, period=period):
+        if one.project_id is not None:
+            key = QueueKey(one.project_id, one.department_id, one.pool_id)
+            queues[key].guarantee(step=one.step)
+        elif whole(one.department_id):
+            departments[(one.department_id, one.pool_id)].guarantee(step=one.step)
+    for seen in usage_facts.activity(visible=visible, wanted=wanted, period=period):
+        queues[QueueKey(*seen.work[3:])].measure(step=seen.step, idle=seen.idle, prices=seen.prices)
+    return QueueUsage(
+        queues={key: meter.rows() for key, meter in queues.items()},
+        beyond={
+            key: [row.over_quota for row in meter.rows()] for key, meter in departments.items()
+        },
+    )
+
+
+def read_work_usage(
+    *,
+    visible: Visibility,
+    cuts: Sequence[int],
+    now_us: int,
+    wanted: UsageFilter = EVERYTHING,
+) -> dict[WorkKey, Rows]:
+    """Return the figures of every workload for each [cuts[i], cuts[i+1]).
+
+    Work has no guarantee of its own: the figures that rest on one say nothing here. Four queries.
+    """
+    period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
+    work: _Meters[WorkKey] = _Meters(cuts)
+    for held in usage_facts.allocations(visible=visible, wanted=wanted, period=period):
+        work[held.work].hold(
+            step=held.step,
+            cpu_milli=held.cpu_milli,
+            memory_mib=held.memory_mib,
+            prices=held.prices,
+        )
+    for seen in usage_facts.activity(visible=visible, wanted=wanted, period=period):
+        work[seen.work].measure(step=seen.step, idle=seen.idle, prices=seen.prices)
+    return {key: meter.rows() for key, meter in work.items()}
+
+
+def _whole_departments(visible: Visibility, wanted: UsageFilter) -> Callable[[int], bool]:
+    """Return the test whether all of a department's hours are being read."""
+    if wanted.project_ids:
+        return lambda department_id: False
+    if visible.cluster:
+        return lambda department_id: True
+    return visible.department_ids.__contains__

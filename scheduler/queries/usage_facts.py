@@ -1,0 +1,249 @@
+"""The ledger's rows as they are read: what was held, measured and guaranteed in a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db.models import Q
+
+from scheduler import models
+from scheduler.core import instants
+from scheduler.core.usage import PRICE_PARTS, Prices, Step
+from scheduler.queries.visibility import Visibility
+
+#: Rows that are in memory at a time while a table is read through.
+CHUNK = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageFilter:
+    """Which hours are asked for; an empty set asks for all that the caller sees."""
+
+    department_ids: frozenset[int] = frozenset()
+    project_ids: frozenset[int] = frozenset()
+    pool_ids: frozenset[int] = frozenset()
+    kinds: frozenset[str] = frozenset()
+
+    def condition(self) -> Q:
+        """Return the filter on rows that name a department, a project and a pool."""
+        condition = Q()
+        for name, ids in (
+            ("department_id", self.department_ids),
+            ("project_id", self.project_ids),
+            ("pool_id", self.pool_ids),
+        ):
+            if ids:
+                condition &= Q(**{f"{name}__in": ids})
+        return condition
+
+
+EVERYTHING = UsageFilter()
+
+
+class WorkKey(NamedTuple):
+    """One workload within the department of its time."""
+
+    workload_id: int
+    user: str
+    kind: str
+    project_id: int
+    department_id: int
+    pool_id: int
+
+
+class Held(NamedTuple):
+    """One allocation interval; an open one ends now."""
+
+    work: WorkKey
+    step: Step
+    cpu_milli: int
+    memory_mib: int
+    prices: Prices
+
+
+class Measured(NamedTuple):
+    """One interval in which samples agreed, inside its replica's allocation."""
+
+    work: WorkKey
+    idle: bool
+    step: Step
+    prices: Prices
+
+
+class Guaranteed(NamedTuple):
+    """A guarantee that was in force; ``project_id`` None: the department's own."""
+
+    project_id: int | None
+    department_id: int
+    pool_id: int
+    step: Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """What is read: [from_us, to_us), in which open intervals reach to ``now_us``."""
+
+    from_us: int
+    to_us: int
+    now_us: int
+
+    def overlapping(self, prefix: str = "") -> Q:
+        """Return the filter on intervals that have a part in the period."""
+        start = Q(**{f"{prefix}from_us__lt": self.to_us})
+        open_or_later = Q(**{f"{prefix}to_us__isnull": True}) | Q(
+            **{f"{prefix}to_us__gt": self.from_us}
+        )
+        return start & open_or_later
+
+
+def hours_of(visible: Visibility) -> Q:
+    """Return the filter on rows of the ledger: hours belong to the department of their time."""
+    condition = Q()
+    if not visible.cluster:
+        condition = Q(department_id__in=visible.department_ids) | Q(
+            project_id__in=visible.project_ids
+        )
+    if not visible.scratch:
+        condition &= Q(department__scratch=False)
+    return condition
+
+
+def allocations(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Held]:
+    """Yield what was held in the period, in no order."""
+    rows = models.AllocationInterval.objects.filter(
+        hours_of(visible), wanted.condition(), period.overlapping()
+    )
+    if wanted.kinds:
+        rows = rows.filter(kind__in=wanted.kinds)
+    price_book = PriceBook()
+    for row in rows.values_list(
+        "workload_id",
+        "workload__submitted_by",
+        "kind",
+        "project_id",
+        "department_id",
+        "pool_id",
+        "node_id",
+        "devices",
+        "mgpu",
+        "cpu_milli",
+        "memory_mib",
+        "from_us",
+        "to_us",
+    ).iterator(chunk_size=CHUNK):
+        until_us = period.now_us if row[12] is None else row[12]
+        yield Held(
+            work=WorkKey(*row[:6]),
+            step=(row[11], until_us, row[8]),
+            cpu_milli=row[9],
+            memory_mib=row[10],
+            prices=price_book.prices(node_id=row[6], devices=row[7]),
+        )
+
+
+def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Measured]:
+    """Yield what was idle or active in the period, cut to what its replica held."""
+    rows = models.ActivityInterval.objects.filter(
+        from_us__lt=period.to_us, to_us__gt=period.from_us
+    ).filter(_of_allocation(hours_of(visible) & wanted.condition()))
+    if wanted.kinds:
+        rows = rows.filter(replica__allocation__kind__in=wanted.kinds)
+    price_book = PriceBook()
+    held = "replica__allocation__"
+    for row in rows.values_list(
+        f"{held}workload_id",
+        "replica__workload__submitted_by",
+        f"{held}kind",
+        f"{held}project_id",
+        f"{held}department_id",
+        f"{held}pool_id",
+        "idle",
+        f"{held}node_id",
+        f"{held}devices",
+        f"{held}mgpu",
+        "from_us",
+        "to_us",
+        f"{held}from_us",
+        f"{held}to_us",
+    ).iterator(chunk_size=CHUNK):
+        begin = max(row[10], row[12])
+        end = row[11] if row[13] is None else min(row[11], row[13])
+        if begin < end:
+            yield Measured(
+                work=WorkKey(*row[:6]),
+                idle=row[6],
+                step=(begin, end, row[9]),
+                prices=price_book.prices(node_id=row[7], devices=row[8]),
+            )
+
+
+def guarantees(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Guaranteed]:
+    """Yield the guarantees in force in the period: those of projects and of departments."""
+    rows = models.QuotaHistory.objects.filter(
+        hours_of(visible), wanted.condition(), period.overlapping()
+    ).values_list("project_id", "department_id", "pool_id", "quota_mgpu", "from_us", "to_us")
+    for project_id, department_id, pool_id, quota_mgpu, from_us, to_us in rows.iterator(
+        chunk_size=CHUNK
+    ):
+        until_us = period.now_us if to_us is None else to_us
+        yield Guaranteed(project_id, department_id, pool_id, (from_us, until_us, quota_mgpu))
+
+
+def _of_allocation(condition: Q) -> Q:
+    """Return a filter on allocation intervals as one on activity."""
+    moved = Q(_connector=condition.connector, _negated=condition.negated)
+    for child in condition.children:
+        if isinstance(child, Q):
+            moved.children.append(_of_allocation(child))
+        elif isinstance(child, tuple):
+            moved.children.append((f"replica__allocation__{child[0]}", child[1]))
+    return moved
+
+
+class PriceBook:
+    """The prices of GPU models over time. Two queries."""
+
+    def __init__(self) -> None:
+        by_model: dict[str, list[tuple[int, int]]] = {}
+        for price in models.GpuPrice.objects.order_by("from_at"):
+            parts = int(price.price_per_hour * PRICE_PARTS)
+            by_model.setdefault(price.gpu_model, []).append((instants.to_us(price.from_at), parts))
+        self._by_model = by_model
+        self._models: dict[tuple[int, int], str] = {
+            (node_id, index): model
+            for node_id, index, model in models.Device.objects.values_list(
+                "node_id", "index", "model"
+            )
+        }
+        self._found: dict[tuple[int, tuple[Any, ...]], Prices] = {}
+
+    def prices(self, *, node_id: int, devices: list[int]) -> Prices:
+        """Return what a GPU hour costs over time on these devices, their mean where they differ."""
+        key = (node_id, tuple(devices))
+        if key not in self._found:
+            names = {self._models.get((node_id, index), "") for index in devices} or {""}
+            self._found[key] = self._mean([self._of_model(name) for name in sorted(names)])
+        return self._found[key]
+
+    def _of_model(self, model: str) -> list[tuple[int, int]]:
+        """Return a model's prices; before its first one the default ones are in force."""
+        own = self._by_model.get(model, []) if model else []
+        default = self._by_model.get("", [])
+        if not own:
+            return default
+        return [price for price in default if price[0] < own[0][0]] + own
+
+    @staticmethod
+    def _mean(lists: list[list[tuple[int, int]]]) -> Prices:
+        if len(lists) == 1:
+            return tuple(lists[0])
+        times = sorted({since for prices in lists for since, _ in prices})
+        return tuple(
+            (at, sum(_price_at(prices, at) for prices in lists) // len(lists)) for at in times
+        )
+
+
+def _price_at(prices: list[tuple[int, int]], at: int) -> int:
+    return next((price for since, price in reversed(prices) if since <= at), 0)

@@ -1,0 +1,67 @@
+// @ts-check
+/** Where things are on the map: bars of equal size, one row a node, three densities. Pure. */
+
+export const FLAG = { idle: 1, siblings: 2, departments: 4, leaving: 8, arriving: 16, nodata: 32 };
+
+const WIDTH = 752;
+const LEFT = 112;
+const RIGHT = 58;
+const GAP = 6;
+const SLICE_GAP = 1.2;
+const LETTER = 5.75;
+
+/** Sizes for so many nodes with at most so many GPUs each. */
+export function layout(nodeCount, columns) {
+  const dense = nodeCount > 64;
+  const compact = nodeCount > 16;
+  const large = nodeCount <= 2 && columns <= 2;
+  const height = dense ? 8 : compact ? 14 : large ? 44 : 24;
+  const pitch = dense ? 11 : compact ? 20 : large ? 62 : 35.2;
+  const width = (WIDTH - LEFT - RIGHT - GAP * (columns - 1)) / columns;
+  const top = 16;
+  return {
+    density: dense ? "dense" : compact ? "compact" : large ? "large" : "comfortable",
+    width: WIDTH,
+    height: top + nodeCount * pitch - (pitch - height) + 8,
+    left: LEFT,
+    top,
+    pitch,
+    gap: GAP,
+    bar: { width, height },
+    x: (column) => LEFT + column * (width + GAP),
+    y: (row) => top + row * pitch,
+  };
+}
+
+/** The slices of one GPU with their places: `[wid, milli, flags]` to `{wid, milli, flags, x, width}`. */
+export function place(slices, bar) {
+  const total = slices.reduce((sum, [, milli]) => sum + milli, 0);
+  let x = 0;
+  return slices.map(([wid, milli, flags], index) => {
+    const whole = (milli / 1000) * bar.width;
+    const closes = index === slices.length - 1 && total >= 999;
+    const placed = { wid, milli, flags, x, width: Math.max(0.8, whole - (closes ? 0 : SLICE_GAP)) };
+    x += whole;
+    return placed;
+  });
+}
+
+/** As much of a name as fits, or nothing where not even four letters do. */
+export function label(name, width) {
+  const most = Math.floor((width - 8) / LETTER);
+  if (most < 4) return "";
+  return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+}
+
+/** How wide a label is. */
+export function labelWidth(text) {
+  return text.length * LETTER + 6;
+}
+
+/** The fill for a utilization: a ramp of four stops, mixed by the browser so that themes work. */
+export function heat(permille) {
+  if (permille === null || permille === undefined) return "";
+  const at = (Math.min(1000, permille) / 1000) * 3;
+  const stop = Math.min(2, Math.floor(at));
+  return `color-mix(in srgb, var(--u${stop + 1}) ${Math.round((at - stop) * 100)}%, var(--u${stop}))`;
+}

@@ -1,0 +1,273 @@
+// @ts-check
+/** The cluster map: rows of nodes, keyed GPU views, one delegated listener, arrow keys. */
+import { set, svg, text } from "../lib/dom.js";
+import { gpu as asGpu } from "../lib/format.js";
+import { format, gettext } from "../lib/i18n.js";
+import { layout } from "./geometry.js";
+import { GpuView } from "./gpu_view.js";
+import { gpuName, makeNames } from "./names.js";
+
+const HATCHED = ["pc1", "pc2", "pc3", "pc4", "pc5", "pc6", "pc7", "pc8", "pcq"];
+/** More changed GPUs than this at once are not animated: their rows flash. */
+const MOST_MOVING = 6;
+
+export class ClusterMap {
+  /** @param {HTMLElement} host @param {{parts: any}} store */
+  constructor(host, store) {
+    this.host = host;
+    this.store = store;
+    this.names = makeNames(store);
+    this.views = new Map();
+    this.rows = new Map();
+    this.focusProject = null;
+    this.current = null;
+    this.onHover = null;
+    this.onPick = null;
+    this.#build();
+    host.addEventListener("pointermove", (event) => this.#hover(event));
+    host.addEventListener("pointerleave", () => this.#unhover());
+    host.addEventListener("click", (event) => this.#click(event));
+    host.addEventListener("dblclick", (event) => this.#open(event));
+    host.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /** Show what changed: part names with the changed keys, or null for all. */
+  update(changed) {
+    if (changed.has("nodes") && this.#shape() !== this.shape) return this.#build();
+    if (changed.has("nodes")) for (const node of this.store.parts.nodes) this.#node(node);
+    if (changed.has("pr")) return this.#showGpus([...this.views.keys()], false);
+    const keys = changed.get("gpu");
+    if (changed.has("gpu")) this.#showGpus((keys ?? Object.keys(this.store.parts.gpu)).map(Number), true);
+    else if (changed.has("wl")) this.#showGpus([...this.views.keys()], false);
+    if (changed.has("ut")) for (const view of this.views.values()) view.heat(this.store.parts.ut);
+  }
+
+  /** Color by project, quota or utilization. */
+  setColor(color) {
+    this.host.dataset.color = color;
+    this.#showGpus([...this.views.keys()], false);
+  }
+
+  /** Let one project stand out; null for all. */
+  isolate(projectId) {
+    this.focusProject = projectId;
+    this.root.classList.toggle("dim", projectId !== null);
+    this.#mark(0);
+  }
+
+  /** Put the keyboard's place and the selection on a GPU. */
+  select(gpuId) {
+    this.views.get(this.current)?.root.classList.remove("selected");
+    if (gpuId !== null) this.views.get(gpuId)?.root.classList.add("selected");
+    if (gpuId !== null) this.#tabStop(gpuId);
+  }
+
+  #shape() {
+    return JSON.stringify(this.store.parts.nodes.map(([id, , , , , , devices]) => [id, devices.map(([gpuId]) => gpuId)]));
+  }
+
+  #build() {
+    const nodes = this.store.parts.nodes ?? [];
+    this.shape = this.#shape();
+    this.columns = Math.max(1, ...nodes.map((node) => node[6].length));
+    this.sizes = layout(nodes.length, this.columns);
+    this.views.clear();
+    this.rows.clear();
+    this.root = svg("svg", { viewBox: `0 0 ${this.sizes.width} ${this.sizes.height}`, role: "group" });
+    set(this.root, { "aria-label": format(gettext("Live map of %(nodes)s nodes. Use the arrow keys to move between GPUs, Enter for details."), { nodes: nodes.length }) });
+    this.root.append(defs(this.sizes), ...this.#heads());
+    nodes.forEach((node, row) => this.#addNode(node, row));
+    this.host.replaceChildren(this.root);
+    this.#showGpus([...this.views.keys()], false);
+    const first = this.views.keys().next();
+    if (!first.done) this.#tabStop(first.value);
+  }
+
+  #heads() {
+    const { left, width, bar, x } = this.sizes;
+    const heads = [svg("text", { x: left - 12, y: 9, "text-anchor": "end" }, "GPU"), svg("text", { x: width, y: 9, "text-anchor": "end" }, gettext("held"))];
+    for (let column = 0; column < this.columns; column += 1) heads.push(svg("text", { x: x(column) + bar.width / 2, y: 9, "text-anchor": "middle" }, String(column)));
+    return heads;
+  }
+
+  #addNode(node, row) {
+    const [id, , , , , , devices] = node;
+    const { x, y, bar, density, width } = this.sizes;
+    const top = y(row);
+    const small = density === "dense" || density === "compact";
+    const middle = top + bar.height / 2;
+    const group = svg("g", { class: "node", "data-node": id });
+    const name = svg("text", { class: "nl", x: 0, y: small ? middle + 4 : middle - 1 });
+    const about = svg("text", { x: 0, y: middle + 11.5 });
+    const held = svg("text", { class: "held", x: width, y: middle + 3.5, "text-anchor": "end" });
+    group.append(name, held);
+    if (!small) group.append(about);
+    const views = devices.map(([gpuId, index, healthy], column) => {
+      const view = new GpuView({ id: gpuId, index, healthy }, x(column), top, this.sizes);
+      this.views.set(gpuId, view);
+      return view;
+    });
+    group.append(...views.map((view) => view.root));
+    this.rows.set(id, { group, name, about, held, views, row });
+    for (const view of views) view.rowId = id;
+    this.root.append(group);
+    this.#node(node);
+  }
+
+  #node([id, name, model, memory, state, virtual]) {
+    const row = this.rows.get(id);
+    if (!row) return;
+    row.node = { id, name, model, memory, state, virtual };
+    text(row.name, name.length > 16 ? `${name.slice(0, 15)}…` : name);
+    text(row.about, nodeAbout(row.node));
+    set(row.about, { class: state === "ok" ? null : state === "lost" ? "bad" : "warn" });
+    row.group.classList.toggle("off", state !== "ok");
+  }
+
+  #showGpus(ids, mayMove) {
+    const animate = mayMove && ids.length <= MOST_MOVING;
+    const rows = new Set();
+    for (const id of ids) {
+      const view = this.views.get(id);
+      if (!view) continue;
+      view.update(this.store.parts.gpu[id] ?? [], this.names, { animate });
+      view.heat(this.store.parts.ut);
+      rows.add(view.rowId);
+    }
+    for (const id of rows) this.#finishRow(this.rows.get(id), mayMove && !animate);
+    this.#mark(0);
+  }
+
+  #finishRow(row, flash) {
+    let held = 0;
+    let before = 0;
+    row.views.forEach((view, index) => {
+      held += view.slices.reduce((sum, slice) => sum + slice.milli, 0);
+      const last = view.slices.at(-1);
+      const next = row.views[index + 1]?.slices[0];
+      const tied = last && next && last.wid === next.wid && last.wid !== 0;
+      view.setTie(Boolean(tied), tied ? this.names(last.wid).color : "");
+      view.setLabels(this.names, before);
+      before = last ? last.wid : 0;
+      set(view.root, { "aria-label": gpuName(row.node, view, this.names) });
+    });
+    text(row.held, asGpu(held));
+    if (flash) {
+      row.group.classList.remove("row-flash");
+      requestAnimationFrame(() => row.group.classList.add("row-flash"));
+    }
+  }
+
+  #mark(workload) {
+    for (const view of this.views.values()) view.mark({ project: this.focusProject, workload }, this.names);
+  }
+
+  #at(event) {
+    const node = event.target.closest?.("[data-gpu]");
+    if (!node) return null;
+    const view = this.views.get(Number(node.dataset.gpu));
+    if (!view) return null;
+    const box = view.hit.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * view.bar.width;
+    const slice = view.slices.find((part) => x >= part.x && x <= part.x + part.width);
+    return { view, row: this.rows.get(view.rowId), slice: slice ?? null };
+  }
+
+  #hover(event) {
+    const at = this.#at(event);
+    const wid = at?.slice?.wid ?? 0;
+    if (wid !== this.hovered) {
+      this.hovered = wid;
+      this.#mark(this.#spans(wid) ? wid : 0);
+    }
+    this.onHover?.(at, event.clientX, event.clientY);
+  }
+
+  #spans(wid) {
+    if (!wid) return false;
+    let count = 0;
+    for (const view of this.views.values()) if (view.slices.some((slice) => slice.wid === wid)) count += 1;
+    return count > 1;
+  }
+
+  #unhover() {
+    this.hovered = 0;
+    this.#mark(0);
+    this.onHover?.(null, 0, 0);
+  }
+
+  #click(event) {
+    const at = this.#at(event);
+    if (at) this.onPick?.(at);
+  }
+
+  #open(event) {
+    const wid = this.#at(event)?.slice?.wid;
+    if (wid) location.assign(`/workloads/${wid}`);
+  }
+
+  #key(event) {
+    const view = this.views.get(this.current);
+    if (!view) return;
+    const row = this.rows.get(view.rowId);
+    const column = row.views.indexOf(view);
+    const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0], Home: [0, -99], End: [0, 99] };
+    if (event.key === "Escape") return this.onHover?.(null, 0, 0);
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      return this.onPick?.({ view, row, slice: view.slices[0] ?? null });
+    }
+    if (event.key === "[" || event.key === "]") return this.#stepSlice(view, row, event.key === "]" ? 1 : -1);
+    const step = steps[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const rows = [...this.rows.values()];
+    const next = rows[Math.max(0, Math.min(rows.length - 1, row.row + step[0]))];
+    const target = next.views[Math.max(0, Math.min(next.views.length - 1, column + step[1]))];
+    this.#tabStop(target.gpu.id);
+    target.root.focus();
+    const box = target.hit.getBoundingClientRect();
+    this.onHover?.({ view: target, row: next, slice: null }, box.left, box.bottom);
+  }
+
+  #stepSlice(view, row, step) {
+    if (!view.slices.length) return;
+    const at = view.slices.findIndex((slice) => slice.wid === this.stepped);
+    const slice = view.slices[(at + step + view.slices.length) % view.slices.length];
+    this.stepped = slice.wid;
+    this.onPick?.({ view, row, slice });
+  }
+
+  #tabStop(gpuId) {
+    const old = this.views.get(this.current);
+    if (old) set(old.root, { tabindex: -1 });
+    this.current = gpuId;
+    const view = this.views.get(gpuId);
+    if (view) set(view.root, { tabindex: 0 });
+  }
+}
+
+function nodeAbout({ model, memory, state, virtual }) {
+  const words = { lost: gettext("lost"), cordoned: gettext("cordoned"), draining: gettext("cordoned, draining") }[state];
+  if (words) return words;
+  const size = memory ? ` ${Math.round(memory / 1024)} GB` : "";
+  if (virtual) return format(gettext("virtual%(size)s"), { size });
+  return `${model.replace(/^NVIDIA /, "").slice(0, 14)}${/GB/.test(model) ? "" : size}`;
+}
+
+/** One clip for all bars, and one hatch for each project color: nothing is made for each GPU. */
+function defs({ bar }) {
+  const all = svg("defs", {}, svg("clipPath", { id: "map-clip" }, svg("rect", { width: bar.width, height: bar.height, rx: 3 })));
+  for (const color of HATCHED) {
+    all.append(
+      svg(
+        "pattern",
+        { id: `hatch-${color}`, class: color === "pcq" ? "pcq hatch-q" : color, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+        svg("rect", { class: "hatch-bg", width: 5, height: 5 }),
+        svg("rect", { class: "hatch-line", width: 1.7, height: 5 }),
+      ),
+    );
+  }
+  all.append(svg("pattern", { id: "map-dots", width: 5, height: 5, patternUnits: "userSpaceOnUse" }, svg("circle", { cx: 2.5, cy: 2.5, r: 0.9, fill: "var(--surface)" })));
+  return all;
+}

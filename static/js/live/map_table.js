@@ -1,0 +1,41 @@
+// @ts-check
+/** The map as a table: the same data for readers, phones and small clusters. */
+import { el } from "../lib/dom.js";
+import { gpu as asGpu } from "../lib/format.js";
+import { gettext } from "../lib/i18n.js";
+import { business, standing } from "./names.js";
+
+/** Fill `host` with one line for each slice. */
+export function showTable(host, store, names) {
+  const heads = [gettext("Node"), "GPU", gettext("Project"), gettext("Workload"), gettext("Share"), gettext("Use"), gettext("State")];
+  const body = el("tbody");
+  for (const [, nodeName, , , , , devices] of store.parts.nodes) {
+    for (const [gpuId, index] of devices) body.append(...lines(nodeName, index, store.parts.gpu[gpuId] ?? [], store, names));
+  }
+  const head = el("thead", {}, el("tr", {}, ...heads.map((name, at) => el("th", at === 4 || at === 5 ? { class: "r" } : {}, name))));
+  host.replaceChildren(el("table", { class: "tb" }, head, body));
+}
+
+function lines(nodeName, index, slices, store, names) {
+  const rows = slices.map(([wid, milli, flags]) => {
+    const about = names(wid);
+    const name = wid ? el("a", { class: "nm", href: `/workloads/${wid}` }, about.name) : "–";
+    return el(
+      "tr",
+      {},
+      el("td", { class: "mono nowrap" }, nodeName),
+      el("td", {}, String(index)),
+      el("td", { class: `nowrap ${about.color}` }, el("i", { class: "dot" }), ` ${about.projectName}`),
+      el("td", {}, name),
+      el("td", { class: "r" }, asGpu(milli)),
+      el("td", { class: "r nowrap" }, wid ? business(flags, store.parts.ut[wid]) : "–"),
+      el("td", {}, wid ? standing(flags) : "–"),
+    );
+  });
+  const free = 1000 - slices.reduce((sum, [, milli]) => sum + milli, 0);
+  if (free > 0) {
+    const cells = [el("td", { class: "mono nowrap" }, nodeName), el("td", {}, String(index)), el("td", { colspan: 2, class: "sub" }, gettext("free")), el("td", { class: "r" }, asGpu(free)), el("td"), el("td")];
+    rows.push(el("tr", {}, ...cells));
+  }
+  return rows;
+}

@@ -1,0 +1,168 @@
+// @ts-check
+/**
+ * The page's one connection: a WebSocket, or polling where none can be opened. It asks for missed
+ * deltas, tells how fresh the data is, and comes back by itself.
+ *
+ * States: connecting, live, polling, quiet (7 s without a word), lost, silent (the scheduler has run
+ * no cycle for 30 s), paused.
+ */
+
+const QUIET_MS = 7000;
+const DEAD_MS = 15000;
+const SILENT_MS = 30000;
+const POLL_MS = 5000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 30000;
+const UPGRADES_BEFORE_POLLING = 3;
+
+export class LiveSocket {
+  /** @param {{store: any, topics: string[], pool: string, onChange: Function, onState: Function}} options */
+  constructor({ store, topics, pool, onChange, onState }) {
+    this.store = store;
+    this.topics = topics;
+    this.pool = pool;
+    this.onChange = onChange;
+    this.onState = onState;
+    this.paused = false;
+    this.heardAt = 0;
+    this.dataAt = Date.now();
+    this.lastCycle = null;
+    this.lag = 0;
+    this.failures = 0;
+    this.everOpen = false;
+    this.retryAt = 0;
+    this.lostAt = 0;
+    this.ws = null;
+    this.polling = false;
+  }
+
+  start() {
+    this.#open();
+    setInterval(() => this.#watch(), 500);
+    addEventListener("online", () => this.retry());
+    addEventListener("focus", () => this.#open());
+    document.addEventListener("visibilitychange", () => this.#visibility());
+  }
+
+  /** Try now. */
+  retry() {
+    this.failures = 0;
+    this.retryAt = 0;
+    this.#open();
+  }
+
+  /** Stop or go on showing changes. */
+  togglePause() {
+    this.paused = !this.paused;
+    this.#send({ op: this.paused ? "pause" : "resync" });
+    this.#tell();
+  }
+
+  #open() {
+    if (this.ws || this.polling) return;
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const ws = new WebSocket(`${scheme}://${location.host}/ws/live/`);
+    this.ws = ws;
+    let opened = false;
+    ws.addEventListener("open", () => {
+      opened = true;
+      this.everOpen = true;
+      this.#subscribe();
+    });
+    ws.addEventListener("message", (event) => this.#hear(JSON.parse(event.data)));
+    ws.addEventListener("close", (event) => this.#closed(ws, event.code, opened));
+    this.#tell();
+  }
+
+  #subscribe() {
+    this.#send({ op: "sub", topics: this.topics, pool: this.pool, since: this.store.seq, stream: this.store.stream });
+  }
+
+  #hear(message) {
+    this.failures = 0;
+    this.lostAt = 0;
+    this.heardAt = Date.now();
+    this.dataAt = this.heardAt;
+    if (message.last) this.lastCycle = message.last;
+    if (message.now) this.lag = Math.max(0, this.heardAt - message.now);
+    if (message.ts) this.lag = Math.max(0, this.heardAt - message.ts);
+    if (message.t === "h") {
+      if (message.seq > this.store.seq && this.store.seq && !this.paused) this.#send({ op: "resync" });
+    } else if (!this.paused || message.t === "snap") this.#take(message);
+    this.#tell();
+  }
+
+  #take(message) {
+    const changed = this.store.take(message);
+    if (changed === null) this.#send({ op: "resync" });
+    else if (changed.size) this.onChange(changed, message);
+  }
+
+  #closed(ws, code, opened) {
+    if (this.ws !== ws) return;
+    this.ws = null;
+    if (code === 4401) return location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    if (code === 4403) return location.reload();
+    if (!this.lostAt) this.lostAt = Date.now();
+    this.failures += 1;
+    if (!opened && !this.everOpen && this.failures >= UPGRADES_BEFORE_POLLING) return this.#poll();
+    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(10, this.failures - 1));
+    this.retryAt = Date.now() + wait * (0.85 + 0.3 * Math.random());
+    this.#tell();
+  }
+
+  async #poll() {
+    this.polling = true;
+    while (this.polling) {
+      if (!document.hidden && !this.paused) await this.#pollOnce();
+      await new Promise((done) => setTimeout(done, POLL_MS));
+    }
+  }
+
+  async #pollOnce() {
+    const query = new URLSearchParams({ topics: this.topics.join(","), pool: this.pool, since: String(this.store.seq), stream: this.store.stream });
+    try {
+      const answer = await fetch(`/api/v1/live?${query}`, { headers: { accept: "application/json" } });
+      if (answer.status === 401) return location.assign("/login");
+      if (!answer.ok) throw new Error(String(answer.status));
+      const body = await answer.json();
+      for (const message of body.messages) this.#hear(message);
+      this.#hear({ t: "h", now: body.now, last: body.last, seq: 0 });
+    } catch {
+      if (!this.lostAt) this.lostAt = Date.now();
+      this.#tell();
+    }
+  }
+
+  #visibility() {
+    if (this.paused) return;
+    if (document.hidden) this.#send({ op: "pause" });
+    else if (this.ws?.readyState === WebSocket.OPEN) this.#subscribe();
+    else this.#open();
+  }
+
+  #watch() {
+    const now = Date.now();
+    if (this.ws?.readyState === WebSocket.OPEN && !document.hidden && this.heardAt && now - this.heardAt > DEAD_MS) this.ws.close();
+    if (!this.ws && !this.polling && now >= this.retryAt) this.#open();
+    this.#tell();
+  }
+
+  #send(order) {
+    if (this.ws?.readyState === WebSocket.OPEN) this.ws.send(JSON.stringify(order));
+  }
+
+  /** The state in a word, for the page. */
+  state(now = Date.now()) {
+    if (this.lostAt) return "lost";
+    if (this.paused) return "paused";
+    if (!this.heardAt) return "connecting";
+    if (this.lastCycle && now - this.lastCycle > SILENT_MS) return "silent";
+    if (this.polling) return "polling";
+    return now - this.heardAt > QUIET_MS ? "quiet" : "live";
+  }
+
+  #tell() {
+    this.onState(this.state(), this);
+  }
+}

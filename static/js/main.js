@@ -1,0 +1,16 @@
+// @ts-check
+/** Starts the module that each element names in data-module. */
+import { start as frame } from "./ui/frame.js";
+
+const MODULES = {
+  frame: async () => ({ start: frame }),
+  overview: () => import("./live/overview.js"),
+  quotas: () => import("./live/quotas.js"),
+  filters: () => import("./ui/filters.js"),
+  workload: () => import("./ui/workload.js"),
+};
+
+for (const element of document.querySelectorAll("[data-module]")) {
+  const load = MODULES[element.dataset.module];
+  load().then((module) => module.start(element));
+}

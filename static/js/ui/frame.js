@@ -1,0 +1,55 @@
+// @ts-check
+/** The frame: theme, menu, search box, dialogs, keys, times. */
+import { start as startKeys } from "./keys.js";
+import { start as startTimes } from "./times.js";
+
+export function start(bar) {
+  startTimes();
+  startKeys();
+  bar.querySelector("[data-theme-switch]")?.addEventListener("click", switchTheme);
+  bar.querySelector("[data-menu]")?.addEventListener("click", (event) => switchMenu(event.currentTarget));
+  document.addEventListener("click", onClick);
+}
+
+/** Light or dark, kept in a cookie so that the server paints it right from the start. */
+function switchTheme() {
+  const root = document.documentElement;
+  const shown = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const next = shown === "dark" ? "light" : "dark";
+  root.dataset.theme = next;
+  document.cookie = `tidegate_theme=${next};path=/;max-age=31536000;samesite=lax`;
+  const icon = document.querySelector("[data-theme-icon]");
+  icon?.setAttribute("href", `${root.dataset.icons}#${next === "dark" ? "moon" : "sun"}`);
+  dispatchEvent(new Event("theme"));
+}
+
+function switchMenu(button) {
+  const open = document.getElementById("rail").classList.toggle("open");
+  button.setAttribute("aria-expanded", String(open));
+}
+
+function onClick(event) {
+  const opener = event.target.closest("[data-open-form]");
+  if (opener && !event.ctrlKey && !event.metaKey && globalThis.htmx) {
+    event.preventDefault();
+    openForm(opener.dataset.openForm);
+    return;
+  }
+  const confirm = event.target.closest("[data-confirm]");
+  if (confirm) document.querySelector(`[data-confirm-dialog="${confirm.dataset.confirm}"]`)?.showModal();
+  const cancel = event.target.closest("dialog [data-cancel]");
+  if (cancel) {
+    event.preventDefault();
+    cancel.closest("dialog").close();
+  }
+  if (event.target.closest("[data-keys]")) document.querySelector("[data-keys-list]")?.showModal();
+  if (event.target instanceof HTMLDialogElement) event.target.close();
+  const rail = document.getElementById("rail");
+  if (rail?.classList.contains("open") && !event.target.closest("#rail, [data-menu]")) rail.classList.remove("open");
+}
+
+async function openForm(address) {
+  const dialog = document.querySelector("[data-dialog]");
+  await globalThis.htmx.ajax("GET", address, { target: "#dialog-body", swap: "innerHTML" });
+  dialog.showModal();
+}

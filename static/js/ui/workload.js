@@ -1,0 +1,46 @@
+// @ts-check
+/** A workload's page: its body is fetched again while the page is open and seen. */
+import { showTimes } from "./times.js";
+
+const EVERY_MS = 2500;
+
+export function start(body) {
+  follow(body);
+  setInterval(() => {
+    if (!document.hidden && !document.querySelector("dialog[open]")) refresh(body);
+  }, EVERY_MS);
+}
+
+async function refresh(body) {
+  let answer;
+  try {
+    answer = await fetch(body.dataset.address, { headers: { "HX-Request": "true" } });
+  } catch {
+    document.body.classList.add("stale");
+    return;
+  }
+  document.body.classList.toggle("stale", !answer.ok);
+  if (!answer.ok || answer.redirected) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const before = phaseOf(body);
+  const log = body.querySelector("[data-log]");
+  const kept = log ? { top: log.scrollTop, end: atEnd(log) } : null;
+  body.replaceChildren(...fresh.body.childNodes);
+  showTimes(body);
+  const after = body.querySelector("[data-log]");
+  if (after && kept) after.scrollTop = kept.end ? after.scrollHeight : kept.top;
+  if (phaseOf(body) !== before) location.reload();
+}
+
+function follow(body) {
+  const log = body.querySelector("[data-log]");
+  if (log) log.scrollTop = log.scrollHeight;
+}
+
+function atEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+}
+
+function phaseOf(body) {
+  return body.querySelector("[data-phase]")?.dataset.phase ?? "";
+}
