@@ -65,7 +65,7 @@ class Demonstration:
 
 
 def training(*, epoch_s: str = "3", epochs: int = 3000, seed: int = 0) -> tuple[str, ...]:
-    """Return the command of the example training: the digits classifier with checkpoints."""
+    """Return the command of the example training; the seed gives each its own learning rate."""
     return (
         "python",
         "{examples}/training/train_digits.py",
@@ -73,14 +73,14 @@ def training(*, epoch_s: str = "3", epochs: int = 3000, seed: int = 0) -> tuple[
         str(epochs),
         "--epoch-seconds",
         epoch_s,
-        "--seed",
-        str(seed),
+        "--rate",
+        f"0.000{3 + seed % 5}",
     )
 
 
-def service(*, model: str, engine: str = "small") -> tuple[str, ...]:
+def service(*, model: str, engine: str = "ngram") -> tuple[str, ...]:
     """Return the command of the example inference server. It listens on the PORT that it is given."""
-    return ("python", "{examples}/inference/serve.py", "--model-name", model, "--engine", engine)
+    return ("python", "{examples}/inference/serve.py", "--name", model, "--model", engine)
 
 
 def workspace() -> tuple[str, ...]:
@@ -216,8 +216,14 @@ def _server() -> Demonstration:
 
 
 _RACK_NODES = [
-    *(NodeShape(name=f"h100-0{n}", model="H100 80 GB", memory_mib=H100_MIB, devices=8) for n in range(1, 5)),
-    *(NodeShape(name=f"l40s-0{n}", model="L40S 48 GB", memory_mib=L40S_MIB, devices=8) for n in range(1, 4)),
+    *(
+        NodeShape(name=f"h100-0{n}", model="H100 80 GB", memory_mib=H100_MIB, devices=8)
+        for n in range(1, 5)
+    ),
+    *(
+        NodeShape(name=f"l40s-0{n}", model="L40S 48 GB", memory_mib=L40S_MIB, devices=8)
+        for n in range(1, 4)
+    ),
     NodeShape(name="a100-01", model="A100 80 GB", memory_mib=A100_MIB, devices=8),
 ]
 
@@ -293,13 +299,39 @@ def _racks() -> Demonstration:
             Unit(name="Research", quota_mgpu=16 * whole, limit_mgpu=24 * whole),
         ],
         projects=[
-            Unit(name="prod-inference", department="Production", quota_mgpu=24 * whole, limit_mgpu=24 * whole),
-            Unit(name="prod-training", department="Production", quota_mgpu=0, limit_mgpu=24 * whole),
-            Unit(name="dev-train", department="Dev and test", quota_mgpu=10 * whole, limit_mgpu=14 * whole),
-            Unit(name="dev-inference", department="Dev and test", quota_mgpu=6 * whole, limit_mgpu=8 * whole),
-            Unit(name="vision-lab", department="Dev and test", quota_mgpu=8 * whole, limit_mgpu=12 * whole),
-            Unit(name="nlp-lab", department="Research", quota_mgpu=10 * whole, limit_mgpu=16 * whole),
-            Unit(name="bio-fold", department="Research", quota_mgpu=6 * whole, limit_mgpu=8 * whole),
+            Unit(
+                name="prod-inference",
+                department="Production",
+                quota_mgpu=24 * whole,
+                limit_mgpu=24 * whole,
+            ),
+            Unit(
+                name="prod-training", department="Production", quota_mgpu=0, limit_mgpu=24 * whole
+            ),
+            Unit(
+                name="dev-train",
+                department="Dev and test",
+                quota_mgpu=10 * whole,
+                limit_mgpu=14 * whole,
+            ),
+            Unit(
+                name="dev-inference",
+                department="Dev and test",
+                quota_mgpu=6 * whole,
+                limit_mgpu=8 * whole,
+            ),
+            Unit(
+                name="vision-lab",
+                department="Dev and test",
+                quota_mgpu=8 * whole,
+                limit_mgpu=12 * whole,
+            ),
+            Unit(
+                name="nlp-lab", department="Research", quota_mgpu=10 * whole, limit_mgpu=16 * whole
+            ),
+            Unit(
+                name="bio-fold", department="Research", quota_mgpu=6 * whole, limit_mgpu=8 * whole
+            ),
         ],
         work=work,
     )

@@ -44,7 +44,9 @@ def lay_out(*, demonstration: Demonstration, authority: Authority, now: datetime
         _make_node(pool, shape, authority, now)
     projects = _make_units(pool, demonstration, authority, now)
     for position, work in enumerate(demonstration.work):
-        _submit(pool, projects[work.project], work, authority, now + timedelta(microseconds=position))
+        _submit(
+            pool, projects[work.project], work, authority, now + timedelta(microseconds=position)
+        )
 
 
 def _make_node(

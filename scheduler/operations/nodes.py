@@ -123,8 +123,17 @@ def set_cordoned(
     return node
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedWork:
+    """What ran in a pool that was removed: engines still keep the files of it."""
+
+    workload_ids: tuple[int, ...]
+    #: (id, attempt) of each replica.
+    replicas: tuple[tuple[int, int], ...]
+
+
 @transaction.atomic
-def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) -> None:
+def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) -> RemovedWork:
     """Remove a scratch pool with its nodes, departments, projects and all that is recorded of them.
 
     Only scratch trees can be removed whole: real ones keep their hours.
@@ -148,6 +157,10 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
     department_ids = list(departments.values_list("pk", flat=True).distinct())
     audit.record(authority=authority, now=now, action="pool.remove", target=pool)
     replicas = models.Replica.objects.filter(workload__pool=pool)
+    removed = RemovedWork(
+        workload_ids=tuple(models.Workload.objects.filter(pool=pool).values_list("pk", flat=True)),
+        replicas=tuple(replicas.values_list("pk", "attempt")),
+    )
     models.ActivityInterval.objects.filter(replica__in=replicas).delete()
     models.AllocationInterval.objects.filter(pool=pool).delete()
     replicas.delete()
@@ -163,6 +176,7 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
     models.Node.objects.filter(pool=pool).delete()
     pool.delete()
     _changed()
+    return removed
 
 
 def _require(authority: Authority) -> None:

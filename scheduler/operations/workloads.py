@@ -486,12 +486,8 @@ def _end_waiting(workload: models.Workload, now: datetime) -> None:
     _event(workload, now, "stopped", code=workload.stop_code)
 
 
-def _event(
-    workload: models.Workload, now: datetime, event_code: str, /, **params: object
-) -> None:
-    models.WorkloadEvent.objects.create(
-        workload=workload, at=now, code=event_code, params=params
-    )
+def _event(workload: models.Workload, now: datetime, event_code: str, /, **params: object) -> None:
+    models.WorkloadEvent.objects.create(workload=workload, at=now, code=event_code, params=params)
 
 
 def _state_problem(workload: models.Workload, what: str) -> Problem:

@@ -418,9 +418,7 @@ def _stop_replicas(replicas: Iterable[models.Replica], *, code: str, now: dateti
     return stopped
 
 
-def _event(
-    replica: models.Replica, at: datetime, event_code: str, /, **params: object
-) -> None:
+def _event(replica: models.Replica, at: datetime, event_code: str, /, **params: object) -> None:
     models.WorkloadEvent.objects.create(
         workload_id=replica.workload_id, at=at, code=event_code, params=params
     )

@@ -42,9 +42,7 @@ def take_if_due(*, observations: Observations, now: datetime) -> bool:
     return bool(samples)
 
 
-def _target(
-    replica: models.Replica, observations: Observations, host_devices: int
-) -> SampleTarget:
+def _target(replica: models.Replica, observations: Observations, host_devices: int) -> SampleTarget:
     seen = observations.by_key.get(key_of(replica))
     return SampleTarget(
         replica_id=replica.pk,
