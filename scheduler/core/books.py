@@ -25,6 +25,7 @@ class NodeBook:
         "free_mib",
         "indices",
         "is_bounded",
+        "is_uniform",
         "models",
         "name",
         "position",
@@ -39,6 +40,8 @@ class NodeBook:
         self.indices = tuple(device.index for device in devices)
         self.models = tuple(device.model for device in devices)
         self.cards_mib = tuple(device.memory_mib or 0 for device in devices)
+        #: All devices are of one model and size.
+        self.is_uniform = len(set(self.models)) < 2 and len(set(self.cards_mib)) < 2
         usable = [device.healthy and node.schedulable for device in devices]
         self.free_mgpu = [WHOLE_GPU_MGPU if ok else UNUSABLE for ok in usable]
         self.free_mib = list(self.cards_mib)

@@ -8,6 +8,7 @@ from itertools import islice
 from math import comb
 from typing import Protocol
 
+from scheduler.core.books import Books
 from scheduler.core.consolidate import Mover, Packing
 from scheduler.core.session import Held, Session
 from scheduler.core.trial import Trial
@@ -156,7 +157,7 @@ class Search:
         """Yield the sets that work, of which no part works, in which ``wholes`` workloads stop, each
         with the number of moves that it needs.
         """
-        ways = [list(ways_to_take(candidate)) for candidate in group]
+        ways = [list(ways_to_take(candidate, self._session.later)) for candidate in group]
         chosen: list[Taken] = []
 
         def grow(at: int, left: int) -> Iterator[tuple[list[Taken], int]]:
@@ -189,7 +190,7 @@ class Search:
     def _is_minimal(self, chosen: list[Taken], *, straddling: bool) -> bool:
         """Test that no part of ``chosen`` works. The trial is left as it was."""
         for at, taken in enumerate(chosen):
-            for less in _lesser(taken):
+            for less in _lesser(taken, self._session.later):
                 part = [*chosen[:at], *less, *chosen[at + 1 :]]
                 if not part or not self._scope.allows(part, straddling=straddling):
                     continue
@@ -255,7 +256,7 @@ class Search:
     def _pruned(self, chosen: list[Taken], *, straddling: bool) -> list[Taken]:
         kept = list(chosen)
         for taken in reversed(chosen):
-            for less in _lesser(taken):
+            for less in _lesser(taken, self._session.later):
                 part = [each for each in kept if each is not taken]
                 part.extend(less)
                 if not part or not self._scope.allows(part, straddling=straddling):
@@ -283,7 +284,7 @@ def _all_of(candidates: Sequence[Candidate]) -> list[Taken]:
     return [Taken(candidate, tuple(candidate.job.held)) for candidate in candidates]
 
 
-def _lesser(taken: Taken) -> Iterator[list[Taken]]:
+def _lesser(taken: Taken, books: Books) -> Iterator[list[Taken]]:
     """Yield the largest parts of what is taken of one workload; the empty one for a bare workload."""
     helds = taken.helds
     spare = taken.candidate.job.spare
@@ -295,7 +296,7 @@ def _lesser(taken: Taken) -> Iterator[list[Taken]]:
     if not spare:
         yield []
         return
-    for way in ways_to_take(taken.candidate):
+    for way in ways_to_take(taken.candidate, books):
         if len(way.helds) == spare:
             yield [way]
 

@@ -220,7 +220,9 @@ def _device_choices(
         return
     if shape.is_whole and not shape.models:
         whole = [at for at, free in enumerate(node.free_mgpu) if free == WHOLE_GPU_MGPU]
-        if len(whole) >= shape.devices:
+        if shape.devices == 1 and not node.is_uniform:
+            yield from _unlike(node, whole)
+        elif len(whole) >= shape.devices:
             yield tuple(whole[: shape.devices])
         return
     able = [at for at in range(len(node.free_mgpu)) if node.device_slots(shape, at)]
@@ -243,7 +245,7 @@ def _unlike(node: NodeBook, able: list[int]) -> Iterator[tuple[int, ...]]:
     """Yield single devices, of those that are alike only the first."""
     seen = set()
     for at in able:
-        kind = (node.free_mgpu[at], node.cards_mib[at])
+        kind = (node.free_mgpu[at], node.free_mib[at], node.cards_mib[at], node.models[at])
         if kind not in seen:
             seen.add(kind)
             yield (at,)

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from scheduler.core.books import Books
 from scheduler.core.ordering import ratio
 from scheduler.core.session import Held, Job, Queue, Session
 from scheduler.core.snapshot import Policy
+from scheduler.core.units import WHOLE_GPU_MGPU
 
 #: Department rank and surplus, project rank and surplus; the most willing is smallest.
 Row = tuple[int, int, int, int, int, int]
@@ -112,7 +114,7 @@ def _half_row(queue: Queue) -> tuple[int, int, int]:
     return (int(queue.quota.rank), 1, -ratio(queue.alloc_mgpu - queue.quota.quota_mgpu, weight))
 
 
-def ways_to_take(candidate: Candidate) -> Iterator[Taken]:
+def ways_to_take(candidate: Candidate, books: Books) -> Iterator[Taken]:
     """Yield what can be taken of a candidate: sets of further replicas, unlike ones only, or all."""
     helds = sorted(candidate.job.held, key=lambda held: (held.place.node, held.place.devices))
     seen = set()
@@ -120,19 +122,30 @@ def ways_to_take(candidate: Candidate) -> Iterator[Taken]:
         if size == len(helds):
             break
         for subset in combinations(helds, size):
-            kind = tuple(sorted((held.place.node, _alike(held)) for held in subset))
+            kind = tuple(sorted(_kind_of(held, books) for held in subset))
             if kind not in seen:
                 seen.add(kind)
                 yield Taken(candidate, subset)
     yield Taken(candidate, tuple(helds))
 
 
-def _alike(held: Held) -> tuple[int, ...]:
-    """Return what tells replicas of one workload on one node apart: whole ones not at all."""
+_Kind = tuple[int, tuple[tuple[int, int, int, str], ...]]
+
+
+def _kind_of(held: Held, books: Books) -> _Kind:
+    """Return what a replica's leaving would free: whole devices of one sort are all the same."""
     place = held.place
-    if place.mgpu == 1000 * len(place.devices):
-        return (len(place.devices),)
-    return place.devices
+    if place.node < 0:
+        return (place.node, ())
+    node = books.nodes[place.node]
+    shared = place.mgpu != WHOLE_GPU_MGPU * len(place.devices)
+    return (
+        place.node,
+        tuple(
+            (at if shared else -1, node.free_mgpu[at], node.cards_mib[at], node.models[at])
+            for at in place.devices
+        ),
+    )
 
 
 Chosen = Sequence[Taken]
