@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -100,8 +101,9 @@ def read_log(key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One line that a training printed."""
+    """One line that a training printed. ``at_s``: the second of the day that stands before it."""
 
+    at_s: int
     number: int
     loss: float
     best: str
@@ -132,6 +134,12 @@ class TrainingLog:
         return one_by_one and times == sorted(times) and self.text.count("total memory") == 1
 
     @property
+    def longest_pause_s(self) -> int:
+        """Return the longest time between two epochs, by the clock that it prints."""
+        times = [epoch.at_s for epoch in self.epochs]
+        return max(((b - a) % 86_400 for a, b in itertools.pairwise(times)), default=0)
+
+    @property
     def last_saved(self) -> tuple[object, ...] | None:
         """Epoch, elapsed time and best value of the last checkpoint mark, as they were written."""
         return self._last_mark("checkpoint")
@@ -155,15 +163,24 @@ class TrainingLog:
         return found
 
 
-_EPOCH = re.compile(r"epoch\s+(\d+)/\d+ loss=([\d.]+) \S+ best=([\d.]+) cum_train_time=([\d.]+)s")
+_EPOCH = re.compile(
+    r"\[(\d+):(\d+):(\d+)\] epoch\s+(\d+)/\d+ loss=([\d.]+) \S+ best=([\d.]+) "
+    r"cum_train_time=([\d.]+)s"
+)
 
 
 def read_training(key: str) -> TrainingLog:
     """Return what a training has printed so far."""
     text = read_log(key)
     epochs = tuple(
-        Epoch(number=int(number), loss=float(loss), best=best, elapsed_s=elapsed)
-        for number, loss, best, elapsed in _EPOCH.findall(text)
+        Epoch(
+            at_s=int(hour) * 3600 + int(minute) * 60 + int(second),
+            number=int(number),
+            loss=float(loss),
+            best=best,
+            elapsed_s=elapsed,
+        )
+        for hour, minute, second, number, loss, best, elapsed in _EPOCH.findall(text)
     )
     return TrainingLog(text=text, epochs=epochs)
 

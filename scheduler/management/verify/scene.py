@@ -7,7 +7,7 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -62,9 +62,6 @@ class Scene:
     departments: dict[str, int] = field(default_factory=dict)
     projects: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
-    #: All that ever ran and was ever submitted, for the files that they leave.
-    keys: set[str] = field(default_factory=set)
-    workload_ids: set[int] = field(default_factory=set)
     _units: dict[str, Unit] = field(default_factory=dict)
 
     def called(self, unit_name: str) -> str:
@@ -73,9 +70,7 @@ class Scene:
 
     def processes(self) -> Processes:
         """Return what of this run lives on the machine."""
-        found = read_processes(self.run)
-        self.keys.update(process.key for process in found.found)
-        return found
+        return read_processes(self.run)
 
     def submit(
         self,
@@ -105,7 +100,6 @@ class Scene:
             now=_now(),
         )
         self.workloads[name] = workload.pk
-        self.workload_ids.add(workload.pk)
         return workload.pk
 
     def delete(self, name: str) -> None:
@@ -188,7 +182,7 @@ def open_scene(*, layout: Layout, units: Sequence[Unit], edit: Edit = unchanged)
         yield scene
     finally:
         with _not_interrupted():
-            remove_pool(scene.pool_name, workload_ids=scene.workload_ids, keys=scene.keys)
+            remove_pool(scene.pool_name)
 
 
 def list_leftovers() -> tuple[str, ...]:
@@ -197,7 +191,7 @@ def list_leftovers() -> tuple[str, ...]:
     return tuple(name for name in found if re.fullmatch(POOL_PREFIX + r"[0-9a-f]{4}", name))
 
 
-def remove_pool(name: str, *, workload_ids: Iterable[int] = (), keys: Iterable[str] = ()) -> None:
+def remove_pool(name: str) -> None:
     """End all work of a scratch pool, then remove it with its tree and its files.
 
     Raises:
@@ -206,9 +200,9 @@ def remove_pool(name: str, *, workload_ids: Iterable[int] = (), keys: Iterable[s
     pools = {pool.name: pool.id for pool in pool_state.list_pools(visible=EVERYTHING)}
     if name not in pools:
         return
-    remains = _Remains(workload_ids=set(workload_ids), keys=set(keys))
+    asked: set[int] = set()
     began = time.monotonic()
-    while not _try_remove(name, pools[name], remains):
+    while (removed := _try_remove(name, pools[name], asked)) is None:
         waited_s = time.monotonic() - began
         if waited_s > REMOVE_WITHIN_S:
             raise SceneNotRemoved(
@@ -217,36 +211,22 @@ def remove_pool(name: str, *, workload_ids: Iterable[int] = (), keys: Iterable[s
         if waited_s > OWN_TICK_AFTER_S:  # the product was ended meanwhile
             run.run_tick(owner=name)
         time.sleep(0.2)
-    _remove_files(remains)
+    _remove_files(removed)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Remains:
-    """What of a scene lies in files: of which workloads, of which starts of replicas."""
-
-    workload_ids: set[int]
-    keys: set[str]
-    asked: set[int] = field(default_factory=set)
-
-
-def _try_remove(name: str, pool_id: int, remains: _Remains) -> bool:
+def _try_remove(name: str, pool_id: int, asked: set[int]) -> nodes.RemovedWork | None:
+    """Ask for the end of what still lives and remove the pool; None while something lives."""
     rows = _list_all(name)
     for row in rows:
-        detail = workload_queries.read_workload(visible=EVERYTHING, workload_id=row.id)
-        if detail is None:
-            continue
-        remains.workload_ids.add(row.id)
-        remains.keys.update(f"{replica.id}-{replica.attempt}" for replica in detail.replicas)
-        if row.id not in remains.asked:
-            remains.asked.add(row.id)
+        if row.id not in asked:
+            asked.add(row.id)
             _delete_quietly(row.id)
     if rows:
-        return False
+        return None
     try:
-        nodes.remove_scratch_pool(pool_id=pool_id, authority=SYSTEM, now=_now())
+        return nodes.remove_scratch_pool(pool_id=pool_id, authority=SYSTEM, now=_now())
     except NodeRefused:
-        return False  # a replica of deleted work is still ending
-    return True
+        return None  # a replica of deleted work is still ending
 
 
 def _delete_quietly(workload_id: int) -> None:
@@ -271,13 +251,13 @@ def _list_all(pool_name: str) -> list[workload_queries.WorkloadRow]:
         after_id = page.next_after_id
 
 
-def _remove_files(remains: _Remains) -> None:
+def _remove_files(removed: nodes.RemovedWork) -> None:
     """Remove the logs, working and checkpoint directories of work that is no more.
 
     The tick lets go of a replica a moment after its row is gone; only then nothing writes there.
     """
     engine = engine_room.engine("local")
-    keys = {ReplicaKey.parse(text) for text in remains.keys}
+    keys = {ReplicaKey(replica_id=number, attempt=attempt) for number, attempt in removed.replicas}
     settle(
         lambda: keys & {observation.key for observation in engine.observe()},
         until=lambda known: not known,
@@ -285,7 +265,7 @@ def _remove_files(remains: _Remains) -> None:
     )
     for key in keys:
         engine.delete_log(key)
-    for workload_id in remains.workload_ids:
+    for workload_id in removed.workload_ids:
         engine.delete_storage(f"workload-{workload_id}")
 
 
