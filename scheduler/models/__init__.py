@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.serving import GatewayKey, GatewayUsage, InferenceService, ScalingPoint
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
 from scheduler.models.usage import (
     ActivityInterval,
@@ -25,7 +26,10 @@ __all__ = [
     "Department",
     "DepartmentQuota",
     "Device",
+    "GatewayKey",
+    "GatewayUsage",
     "GpuPrice",
+    "InferenceService",
     "Node",
     "NodePool",
     "Nomination",
@@ -34,6 +38,7 @@ __all__ = [
     "QuotaHistory",
     "Replica",
     "ReplicaDevice",
+    "ScalingPoint",
     "Workload",
     "WorkloadEvent",
 ]
