@@ -26,8 +26,9 @@ MOST_BYTES = 4096
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """One page's connection."""
+    """One page's connection. It is fed by the hub, so it takes no part in a channel layer."""
 
+    channel_layer_alias = ""
     client: Client | None = None
     tasks: tuple[asyncio.Task[None], ...] = ()
 

@@ -97,8 +97,8 @@ class Hub:
                     await subscription.subscribe(CHANGED_CHANNEL)
                     async for _message in subscription.listen():
                         self._changed.set()
-            except (redis.RedisError, OSError):
-                log.warning("live.subscription.lost", exc_info=True)
+            except (redis.RedisError, OSError) as error:
+                log.warning("live.subscription.lost", extra={"error": str(error)})
             await asyncio.sleep(RECONNECT_S)
 
     async def _refresh_for_ever(self) -> None:

@@ -22,10 +22,10 @@ def held_by_project(state: PoolState) -> dict[int, int]:
 
 
 def borrowed_replicas(state: PoolState) -> dict[int, str]:
-    """Return the replicas that a reclaim would take first, with whom their share is borrowed from.
+    """Return the replicas that a reclaim would take first, and whom their share is borrowed from.
 
-    Least willing to stay goes first: preemptible work, the lower priority, the later start. Replicas
-    are marked until the project's borrowed amount is covered.
+    Least willing to stay goes first: preemptible work, the lower priority, the later start. What
+    would take the project below its guarantee is marked only where nothing smaller covers the rest.
     """
     held = held_by_project(state)
     left = {
@@ -34,13 +34,18 @@ def borrowed_replicas(state: PoolState) -> dict[int, str]:
     }
     beyond = departments_over(state, held=held)
     marks: dict[int, str] = {}
-    for replica in sorted(state.replicas, key=lambda r: _willingness(state, r)):
-        workload = _workload_of(state, replica)
-        if left[workload.project_id] <= 0 or not workload.preemptible:
-            continue
-        left[workload.project_id] -= replica.mgpu
-        department_id = state.projects[workload.project_id].department_id
-        marks[replica.id] = DEPARTMENTS if department_id in beyond else SIBLINGS
+    ordered = sorted(state.replicas, key=lambda replica: _willingness(state, replica))
+    for straddles in (False, True):
+        for replica in ordered:
+            workload = _workload_of(state, replica)
+            left_mgpu = left[workload.project_id]
+            if replica.id in marks or not workload.preemptible or left_mgpu <= 0:
+                continue
+            if replica.mgpu > left_mgpu and not straddles:
+                continue
+            left[workload.project_id] -= replica.mgpu
+            department_id = state.projects[workload.project_id].department_id
+            marks[replica.id] = DEPARTMENTS if department_id in beyond else SIBLINGS
     return marks
 
 

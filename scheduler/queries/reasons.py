@@ -214,7 +214,7 @@ def _amount(value: int, resource: str) -> str:
         return _("{n} CPU").format(n=format_gpu(value))
     if resource in ("memory", "gpu_memory"):
         return _("{n} MiB").format(n=f"{value:,}")
-    return _("{n} GPU").format(n=format_gpu(value))
+    return format_gpu(value)
 
 
 def _int(numbers: Numbers, key: str) -> int:

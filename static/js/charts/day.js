@@ -73,6 +73,7 @@ function traces(day, colors) {
       y: day.reclaims.map(() => (day.capacity / 1000) * 1.07),
       type: "scatter",
       mode: "markers",
+      cliponaxis: false,
       marker: { symbol: "triangle-down", size: 7, color: colors.evict },
       name: gettext("Reclaim"),
       hovertemplate: gettext("Reclaim"),

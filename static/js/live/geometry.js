@@ -46,11 +46,12 @@ export function place(slices, bar) {
   });
 }
 
-/** As much of a name as fits, or nothing where not even four letters do. */
+/** As much of a name as fits, or nothing where a stump would say nothing. */
 export function label(name, width) {
   const most = Math.floor((width - 8) / LETTER);
   if (most < 4) return "";
-  return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+  if (name.length <= most) return name;
+  return most < 6 ? "" : `${name.slice(0, most - 1)}…`;
 }
 
 /** How wide a label is. */

@@ -1,0 +1,1 @@
+"""Tests of pages, live updates and words."""
