@@ -19,6 +19,7 @@ from dashboard.launch.screen import Screen
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_TESTS = 5
+LONGEST_TEST_S = 600  # a test that hangs fails
 COUNTED = ("passed", "failed", "skipped")
 
 
@@ -70,7 +71,7 @@ def _start_postgres(stack: ExitStack, screen: Screen) -> str:
 
 
 def _run_pytest(argv: Sequence[str], environment: Mapping[str, str], notes: Path) -> Pass:
-    command = [sys.executable, "-m", "pytest", *argv]
+    command = [sys.executable, "-m", "pytest", f"--timeout={LONGEST_TEST_S}", *argv]
     given = {**environment, "TIDEGATE_TEST_NOTES": str(notes)}
     code = subprocess.run(command, cwd=ROOT, env=given, check=False).returncode
     if not notes.exists():
