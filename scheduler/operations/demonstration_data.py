@@ -64,7 +64,9 @@ class Demonstration:
     work: Sequence[Work] = field(default_factory=tuple)
 
 
-def training(*, epoch_s: str = "3", epochs: int = 3000, seed: int = 0) -> tuple[str, ...]:
+def training(
+    *, epoch_s: str = "3", epochs: int = 3000, passes: int = 6, seed: int = 0
+) -> tuple[str, ...]:
     """Return the command of the example training; the seed gives each its own learning rate."""
     return (
         "python",
@@ -73,6 +75,8 @@ def training(*, epoch_s: str = "3", epochs: int = 3000, seed: int = 0) -> tuple[
         str(epochs),
         "--epoch-seconds",
         epoch_s,
+        "--passes",
+        str(passes),
         "--rate",
         f"0.000{3 + seed % 5}",
     )

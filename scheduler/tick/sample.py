@@ -16,6 +16,10 @@ SAMPLE_EVERY = timedelta(seconds=2)
 #: A pause between two valid samples that is longer than this is unknown time, not idle time.
 LONGEST_GAP = timedelta(seconds=15)
 
+#: Time in which a process wanted to run and had to wait counts as activity only well above the noise
+#: of a busy machine, where every wake-up waits a little.
+WAITING_COUNTS_FROM = 10
+
 _last: dict[str, datetime] = {}
 
 
@@ -67,7 +71,7 @@ def record_samples(*, samples: list[tuple[models.Replica, ReplicaSample]]) -> No
         for replica, sample in samples:
             if sample.demand_permille is None:
                 continue
-            idle = sample.demand_permille < threshold
+            idle = is_idle(sample=sample, threshold_permille=threshold)
             _record_activity(replica, idle, sample.sampled_at)
             replica.utilization_permille = sample.utilization_permille
             replica.memory_used_mib = sample.memory_mib
@@ -80,6 +84,16 @@ def record_samples(*, samples: list[tuple[models.Replica, ReplicaSample]]) -> No
             changed.append(replica)
         fields = ["utilization_permille", "memory_used_mib", "idle", "idle_since", "sampled_at"]
         models.Replica.objects.bulk_update(changed, fields, batch_size=200)
+
+
+def is_idle(*, sample: ReplicaSample, threshold_permille: int) -> bool:
+    """Test whether a valid sample shows no activity: neither use of its share, nor a wait for it.
+
+    Many who compete for few cores use little each and are never idle: what they wait for counts.
+    """
+    used = sample.utilization_permille or 0
+    wanted = sample.demand_permille or 0
+    return used < threshold_permille and wanted < threshold_permille * WAITING_COUNTS_FROM
 
 
 def _record_activity(replica: models.Replica, idle: bool, until: datetime) -> None:  # noqa: FBT001
