@@ -1,0 +1,1 @@
+"""Reports over ledgers that the tests write row by row."""
