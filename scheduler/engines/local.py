@@ -71,6 +71,8 @@ class LocalEngine:
         self._virtual_memory_mib = virtual_memory_mib
         self._ports = ports
         self._wake: int | None = None
+        self._wake_path = str(self._root / "wake")
+        self._ear: int | None = None
         self._launchers: list[subprocess.Popen[bytes]] = []
         self._supervisor_started_at_s: dict[ReplicaKey, float] = {}
         for directory in (self._replicas, self._logs, self._storage):
@@ -189,10 +191,20 @@ class LocalEngine:
 
     # -- beyond the protocol -----------------------------------------------------------------
 
-    @property
-    def wake_path(self) -> str:
-        """A FIFO that gets a byte whenever a replica turns to another phase."""
-        return str(self._root / "wake")
+    def wait_for_change(self, *, timeout_s: float) -> bool:
+        """Wait until a replica turns to another phase, and tell whether one did.
+
+        For one listener; what turned since the call before counts. Missing one does no harm: the
+        next look tells all.
+        """
+        if self._ear is None:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self._wake_path, 0o600)
+            self._ear = os.open(self._wake_path, os.O_RDWR | os.O_NONBLOCK)
+        heard, _, _ = select.select([self._ear], [], [], timeout_s)
+        if heard:
+            os.read(self._ear, 65_536)
+        return bool(heard)
 
     # -- launching ---------------------------------------------------------------------------
 
@@ -236,7 +248,7 @@ class LocalEngine:
             env=env,
             cwd=str(work_dir),
             log_dir=str(log_dir),
-            wake_path=self.wake_path,
+            wake_path=self._wake_path,
             port=port,
             readiness_path="" if spec.service is None else spec.service.readiness_path,
             start_timeout_s=0 if spec.service is None else spec.service.start_timeout_s,

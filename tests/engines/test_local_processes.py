@@ -131,6 +131,22 @@ def test_the_supervisor_belongs_to_nobody(local: LocalHarness):
     assert int(parent) != os.getpid()
 
 
+def test_a_listener_hears_of_an_end_at_once(local: LocalHarness):
+    # Given a listener, and a replica that has just started
+    assert not local.engine.wait_for_change(timeout_s=0)
+    key = launch(local, spec(("sh", "-c", "echo begun; exec sleep 600")))
+    wait_log(local, key, "begun")
+    while local.engine.wait_for_change(timeout_s=1):
+        pass
+
+    # When it is killed
+    os.kill(find(local, key).pid, signal.SIGKILL)
+
+    # Then the listener hears it, and what it sees is the end or the way to it
+    assert local.engine.wait_for_change(timeout_s=30)
+    assert find(local, key).phase in (EnginePhase.STOPPING, EnginePhase.EXITED)
+
+
 # -- the supervisor itself is killed ----------------------------------------------------------
 
 

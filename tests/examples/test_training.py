@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from scheduler.engines.base import EndCause, EnginePhase, LaunchSpec, ReplicaKey
-from tests.engines import harness
 from tests.engines.harness import (
     LocalHarness,
     find,
@@ -31,12 +30,6 @@ EPOCH = re.compile(
     r"\[\d\d:\d\d:\d\d\] epoch +(\d+)/\d+ loss=\d\.\d{4} test_acc=0\.\d{4} best=(0\.\d{4}) "
     r"cum_train_time=([\d.]+)s"
 )
-
-
-@pytest.fixture
-def local(tmp_path: Path):
-    with harness.local(tmp_path) as given:
-        yield given
 
 
 def training(*options: str, attempt: int = 1, **more) -> LaunchSpec:
@@ -83,7 +76,7 @@ def test_epoch_elapsed_and_best_after_the_resume_are_those_before(local: LocalHa
     after = log_of(local, second)
     assert f">>> RESUMED from checkpoint: epoch={epoch} elapsed={elapsed}s best_acc={best}" in after
     assert epochs(after)[0][0] == epoch + 1
-    resumed = find(local, second).resumed
+    resumed = wait_for(local, second, lambda seen: seen.resumed is not None).resumed
     assert (resumed.epoch, resumed.elapsed_s, resumed.best) == (
         ended.checkpoint.epoch,
         ended.checkpoint.elapsed_s,
