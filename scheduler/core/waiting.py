@@ -69,7 +69,11 @@ class Line:
     @property
     def key(self) -> tuple[int, bool, int, str, int]:
         """Return where the first request stands inside the project."""
-        submitted, name, workload_id, _ = self.entries[self.first]
+        return self.key_at(self.first)
+
+    def key_at(self, at: int) -> tuple[int, bool, int, str, int]:
+        """Return where the request at ``at`` stands inside the project."""
+        submitted, name, workload_id, _ = self.entries[at]
         return (-self.priority, self.further, submitted, name, workload_id)
 
     def head(self) -> Request:

@@ -210,9 +210,7 @@ def run_some(chance, workload, place):
             break
         started_at_us = NOW_US - chance.one((100, 500, 1000)) * 1_000_000
         replica_id = workload.id * 100 + number
-        replicas.append(
-            Replica(id=replica_id, placement=placement, started_at_us=started_at_us)
-        )
+        replicas.append(Replica(id=replica_id, placement=placement, started_at_us=started_at_us))
     if len(replicas) < least:
         for replica in replicas:
             move(workload.request, replica.placement, books, hosts, 1)
@@ -268,4 +266,3 @@ def move(request, placement, books, hosts, sign):
     if host[0] is not None:
         host[0] += sign * request.cpu_milli
         host[1] += sign * request.memory_mib
-

@@ -195,7 +195,9 @@ class Reference:
             mgpu = self.device_cost(workload, place[0], index)
             mib = request.gpu_memory_mib
             devices[place[0], index][0] -= mgpu
-            devices[place[0], index][1] -= request.request_mgpu * card // 1000 if mib is None else mib
+            devices[place[0], index][1] -= (
+                request.request_mgpu * card // 1000 if mib is None else mib
+            )
         hosts[place[0]][0] -= request.cpu_milli
         hosts[place[0]][1] -= request.memory_mib
 
@@ -532,9 +534,7 @@ class Reference:
             taken = self.find_set(workload, count, pool, self.may_reclaim(workload, g))
             if taken is not None:
                 return self.interrupt(workload, count, taken)
-        pool = [
-            w for w in running if w.project_id == project.id and w.priority < workload.priority
-        ]
+        pool = [w for w in running if w.project_id == project.id and w.priority < workload.priority]
         taken = self.find_set(workload, count, pool, lambda taken: False)
         return None if taken is None else self.interrupt(workload, count, taken)
 
