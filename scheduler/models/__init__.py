@@ -11,7 +11,12 @@ from scheduler.models.usage import (
     ActivityInterval,
     AllocationInterval,
     CapacityInterval,
+    ComputeUse,
     QuotaHistory,
+    ReportSchedule,
+    SavedReport,
+    UsageBlock,
+    UsageRollup,
 )
 from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload
 
@@ -21,6 +26,7 @@ __all__ = [
     "AuditEntry",
     "CapacityInterval",
     "Cluster",
+    "ComputeUse",
     "Decision",
     "DecisionParty",
     "Department",
@@ -38,7 +44,11 @@ __all__ = [
     "QuotaHistory",
     "Replica",
     "ReplicaDevice",
+    "ReportSchedule",
+    "SavedReport",
     "ScalingPoint",
+    "UsageBlock",
+    "UsageRollup",
     "Workload",
     "WorkloadEvent",
 ]

@@ -129,3 +129,134 @@ class CapacityInterval(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool_id} {self.capacity_mgpu}"
+
+
+class ComputeUse(models.Model):
+    """CPU and memory that one replica used in one UTC hour, as far as it was measured."""
+
+    replica = models.ForeignKey(Replica, on_delete=models.PROTECT, related_name="use")
+    #: First and last measured instant; the use is spread evenly between them.
+    from_us = models.BigIntegerField()
+    to_us = models.BigIntegerField()
+    #: Milli-core-microseconds and MiB-microseconds.
+    cpu_used = models.BigIntegerField(default=0)
+    memory_used = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="compute_use_ends_after_it_begins", condition=Q(to_us__gte=F("from_us"))
+            ),
+        ]
+        indexes = [
+            models.Index(name="compute_use_by_end", fields=["to_us"]),
+            models.Index(name="compute_use_of_replica", fields=["replica", "-from_us"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.replica_id} {self.from_us}"
+
+
+class UsageBlock(models.Model):
+    """Exact figures of one row of the ledger, rolled up: the hours of a day, or the days of a month.
+
+    Made from the intervals and made again from them at any time; times are UTC.
+    """
+
+    class Level(models.TextChoices):
+        DAY = "day"
+        MONTH = "month"
+
+    level = models.CharField(max_length=5, choices=Level.choices)
+    start_us = models.BigIntegerField()
+    department = models.ForeignKey(Department, on_delete=models.CASCADE, related_name="+")
+    #: Empty: what the department held beyond its own guarantee.
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="+", null=True, blank=True
+    )
+    pool = models.ForeignKey(NodePool, on_delete=models.CASCADE, related_name="+")
+    #: 64-bit integers, see scheduler/core/usage_cells.py.
+    cells = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="usage_block_unique_for_project",
+                fields=["level", "start_us", "project", "department", "pool"],
+                condition=Q(project__isnull=False),
+            ),
+            models.UniqueConstraint(
+                name="usage_block_unique_for_department",
+                fields=["level", "start_us", "department", "pool"],
+                condition=Q(project__isnull=True),
+            ),
+        ]
+        indexes = [models.Index(name="usage_block_by_start", fields=["level", "start_us"])]
+
+    def __str__(self) -> str:
+        return f"{self.level} {self.start_us} {self.project_id or self.department_id}"
+
+
+class UsageRollup(models.Model):
+    """The one row that says up to when blocks are complete, and with which prices they were made."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    #: Empty: nothing is rolled up.
+    until_us = models.BigIntegerField(null=True, blank=True)
+    prices = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="usage_rollup_is_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return str(self.until_us)
+
+
+class ReportSchedule(models.Model):
+    """A report that is made again and again for its owner."""
+
+    class Every(models.TextChoices):
+        DAY = "day"
+        WEEK = "week"
+        MONTH = "month"
+
+    name = models.CharField(max_length=120)
+    #: The user's name; what it may see is looked up each time.
+    owner = models.CharField(max_length=150)
+    every = models.CharField(max_length=5, choices=Every.choices)
+    zone = models.CharField(max_length=64)
+    language = models.CharField(max_length=10, default="en")
+    #: Segment, step and filters as in the page's address.
+    query = models.JSONField(default=dict)
+    mail_to = models.EmailField(blank=True)
+    created_at = models.DateTimeField()
+    next_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="report_schedule_name_unique_for_owner", fields=["owner", "name"]
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.name}"
+
+
+class SavedReport(models.Model):
+    """A report as it was when it was made; later changes of the ledger don't reach it."""
+
+    name = models.CharField(max_length=120)
+    owner = models.CharField(max_length=150)
+    schedule = models.ForeignKey(
+        ReportSchedule, on_delete=models.SET_NULL, null=True, blank=True, related_name="reports"
+    )
+    made_at = models.DateTimeField()
+    query = models.JSONField(default=dict)
+    content = models.JSONField()
+
+    class Meta:
+        indexes = [models.Index(name="saved_report_of_owner", fields=["owner", "-made_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.name} {self.made_at:%Y-%m-%d}"
