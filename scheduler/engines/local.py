@@ -72,7 +72,6 @@ class LocalEngine:
         self._ports = ports
         self._wake: int | None = None
         self._wake_path = str(self._root / "wake")
-        self._ear: int | None = None
         self._launchers: list[subprocess.Popen[bytes]] = []
         self._supervisor_started_at_s: dict[ReplicaKey, float] = {}
         for directory in (self._replicas, self._logs, self._storage):
@@ -176,35 +175,17 @@ class LocalEngine:
         """Wait until a replica may have turned to another phase, at most so long; tell whether."""
         handle = self._open_wake()
         readable, _, _ = select.select([handle], [], [], timeout_s)
-        if not readable:
-            return False
-        os.read(handle, 65_536)
+        with contextlib.suppress(BlockingIOError):  # another listener was quicker
+            return bool(readable and os.read(handle, 65_536))
         return True
 
     def _open_wake(self) -> int:
         """Return the FIFO's handle of this process; read-write, so that it never ends."""
         if self._wake is None:
             with contextlib.suppress(FileExistsError):
-                os.mkfifo(self.wake_path, 0o600)
-            self._wake = os.open(self.wake_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        return self._wake
-
-    # -- beyond the protocol -----------------------------------------------------------------
-
-    def wait_for_change(self, *, timeout_s: float) -> bool:
-        """Wait until a replica turns to another phase, and tell whether one did.
-
-        For one listener; what turned since the call before counts. Missing one does no harm: the
-        next look tells all.
-        """
-        if self._ear is None:
-            with contextlib.suppress(FileExistsError):
                 os.mkfifo(self._wake_path, 0o600)
-            self._ear = os.open(self._wake_path, os.O_RDWR | os.O_NONBLOCK)
-        heard, _, _ = select.select([self._ear], [], [], timeout_s)
-        if heard:
-            os.read(self._ear, 65_536)
-        return bool(heard)
+            self._wake = os.open(self._wake_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        return self._wake
 
     # -- launching ---------------------------------------------------------------------------
 
