@@ -133,19 +133,19 @@ def signed_in(*, url: str, run: str, department_ids: Sequence[int]) -> Iterator[
     name, password = f"{USER_PREFIX}{run}", secrets.token_urlsafe(24)
     user = get_user_model().objects.create_user(username=name, password=password)
     rules = apps.get_model("access", "AccessRule").objects
-    headers = {"Accept-Language": "en"}
+    client = httpx.Client(
+        base_url=url, timeout=20, headers={"Accept-Language": "en"}, follow_redirects=True
+    )
     try:
         rules.create(user=user, role="viewer", cluster=True)
         for department_id in department_ids:
             rules.create(user=user, role="viewer", department_id=department_id)
-        with httpx.Client(
-            base_url=url, timeout=20, headers=headers, follow_redirects=True
-        ) as client:
-            _sign_in(client, name=name, password=password)
-            yield Browser(client=client)
-            Session.objects.filter(pk=client.cookies.get(settings.SESSION_COOKIE_NAME)).delete()
+        _sign_in(client, name=name, password=password)
+        yield Browser(client=client)
     finally:
+        Session.objects.filter(pk=client.cookies.get(settings.SESSION_COOKIE_NAME)).delete()
         user.delete()
+        client.close()
 
 
 def remove_users() -> int:

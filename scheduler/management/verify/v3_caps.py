@@ -19,12 +19,12 @@ def carry_out(stage: Stage) -> None:
     """Submit seven under the article's limit, and again under a limit equal to the guarantee."""
     layout, sheet = stage.layout, stage.sheet
     given.start_services(stage)
-    _seven(stage, limit_mgpu=layout.dev_limit_mgpu, note="")
+    _seven(stage, prefix="train", limit_mgpu=layout.dev_limit_mgpu, note="")
     for name in [n for n in stage.scene.workloads if n.startswith("train-")]:
         stage.scene.delete(name)
     stage.wait_for_processes(lambda found: not found.starting_with("train-"))
     stage.scene.set_department("dev-test", limit_mgpu=layout.dev_mgpu)
-    _seven(stage, limit_mgpu=layout.dev_mgpu, note=", equal to its guarantee")
+    _seven(stage, prefix="again", limit_mgpu=layout.dev_mgpu, note=", equal to its guarantee")
     sheet.when("someone opens the pages who sees the whole cluster, but was not let in here")
     sheet.check(
         expected="no queue of this run is shown; its workloads' pages answer 404",
@@ -33,7 +33,7 @@ def carry_out(stage: Stage) -> None:
     )
 
 
-def _seven(stage: Stage, *, limit_mgpu: int, note: str) -> None:
+def _seven(stage: Stage, *, prefix: str, limit_mgpu: int, note: str) -> None:
     layout, sheet = stage.layout, stage.sheet
     one = gpus(layout.training_mgpu)
     running = min(SUBMITTED, layout.trainings_under(limit_mgpu))
@@ -42,48 +42,48 @@ def _seven(stage: Stage, *, limit_mgpu: int, note: str) -> None:
         f"guarantee {one}"
     )
     sheet.when(f"seven trainings of {one} are submitted to unit-a at once")
-    given.submit_trainings(stage, project="unit-a", prefix="train", count=SUBMITTED)
-    stage.wait_for_processes(lambda found: len(found.starting_with("train-")) >= running)
+    given.submit_trainings(stage, project="unit-a", prefix=prefix, count=SUBMITTED)
+    stage.wait_for_processes(lambda found: len(found.starting_with(f"{prefix}-")) >= running)
     stage.wait_for_page(lambda page: len(page.waiting) == SUBMITTED - running)
     time.sleep(DWELL_S)
-    _check_who(stage, running=running)
-    _check_reasons(stage, running=running, limit_mgpu=limit_mgpu)
-    _check_sums(stage, running=running)
+    _check_who(stage, prefix=prefix, running=running)
+    _check_reasons(stage, prefix=prefix, running=running, limit_mgpu=limit_mgpu)
+    _check_sums(stage, prefix=prefix, running=running)
 
 
-def _check_who(stage: Stage, *, running: int) -> None:
+def _check_who(stage: Stage, *, prefix: str, running: int) -> None:
     sheet = stage.sheet
     sheet.check(
-        expected=f"running: {given.names('train', running)}",
-        seen=f"running: {stage.scene.processes().names('train-')}",
+        expected=f"running: {given.names(prefix, running)}",
+        seen=f"running: {stage.scene.processes().names(f'{prefix}-')}",
         where=PROCESS_TABLE,
     )
-    waiting = given.names("train", SUBMITTED - running, first=running + 1)
+    waiting = given.names(prefix, SUBMITTED - running, first=running + 1)
     sheet.check(
         expected=f"waiting: {waiting}",
-        seen=f"waiting: {stage.page().waits('train-')}",
+        seen=f"waiting: {stage.page().waits(f'{prefix}-')}",
         where=stage.page_name,
     )
 
 
-def _check_reasons(stage: Stage, *, running: int, limit_mgpu: int) -> None:
+def _check_reasons(stage: Stage, *, prefix: str, running: int, limit_mgpu: int) -> None:
     layout = stage.layout
     held_mgpu = layout.dev_services_mgpu + running * layout.training_mgpu
     why = (
-        f"Over department limit: {stage.scene.called('dev-test')} holds {gpus(held_mgpu)} GPU of "
-        f"{gpus(limit_mgpu)} GPU and this asks for {gpus(layout.training_mgpu)} GPU. [OverLimit]"
+        f"Over department limit: {stage.scene.called('dev-test')} holds {gpus(held_mgpu)} of "
+        f"{gpus(limit_mgpu)} and this asks for {gpus(layout.training_mgpu)}. [OverLimit]"
     )
     lines = {line.name: line for line in stage.page().waiting}
     for number in range(running + 1, SUBMITTED + 1):
-        line = lines.get(f"train-{number}")
+        line = lines.get(f"{prefix}-{number}")
         stage.sheet.check(
-            expected=f"train-{number}: {why}",
-            seen=f"train-{number}: {line.why} [{line.code}]" if line else "it does not wait",
+            expected=f"{prefix}-{number}: {why}",
+            seen=f"{prefix}-{number}: {line.why} [{line.code}]" if line else "it does not wait",
             where=stage.page_name,
         )
 
 
-def _check_sums(stage: Stage, *, running: int) -> None:
+def _check_sums(stage: Stage, *, prefix: str, running: int) -> None:
     layout, called = stage.layout, stage.scene.called
     trainings_mgpu = running * layout.training_mgpu
     held_mgpu = trainings_mgpu + layout.dev_services_mgpu + layout.answers_mgpu
@@ -94,7 +94,7 @@ def _check_sums(stage: Stage, *, running: int) -> None:
     seen_free = layout.capacity_mgpu - found.mgpu()
     stage.sheet.check(
         expected=expected,
-        seen=_sum(found.mgpu("train-"), services, found.mgpu("answers"), seen_free),
+        seen=_sum(found.mgpu(f"{prefix}-"), services, found.mgpu("answers"), seen_free),
         where=f"{PROCESS_TABLE}: what each process was given",
     )
     page = stage.page()
