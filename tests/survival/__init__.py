@@ -1,0 +1,1 @@
+"""The whole product, with its processes killed one after the other."""
