@@ -101,7 +101,7 @@ def make_report(*, visible: Visibility, request: ReportRequest, now: datetime) -
     slots = divide(span=request.span, bucket=request.bucket)
     cuts = [slot.from_us for slot in slots] + [slots[-1].to_us]
     names = usage_names.read_names(visible=visible)
-    guaranteed = not request.wanted.kinds and request.segment not in OF_WORK
+    guaranteed = not request.wanted.parts_of_queues and request.segment not in OF_WORK
     if guaranteed:
         parts, beyond = _by_queue(visible, request, cuts, names, to_us(now))
     else:
@@ -301,5 +301,7 @@ def describe_filters(*, wanted: UsageFilter, names: Names) -> str:
         "project": [label(names.projects.get(i), i) for i in sorted(wanted.project_ids)],
         "pool": [label(names.pools.get(i), i) for i in sorted(wanted.pool_ids)],
         "kind": sorted(wanted.kinds),
+        "workload": [str(i) for i in sorted(wanted.workload_ids)],
+        "user": sorted(wanted.users),
     }
     return "; ".join(f"{name}={'|'.join(values)}" for name, values in chosen.items() if values)

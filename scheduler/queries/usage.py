@@ -55,10 +55,10 @@ def read_queue_usage(
 ) -> QueueUsage:
     """Return the figures of every project and pool for each [cuts[i], cuts[i+1]).
 
-    A filter on kinds leaves out other work, and then the guarantee means nothing: see
+    A filter on work leaves out other work, and then the guarantee means nothing: see
     ``read_work_usage``. Five queries.
     """
-    assert not wanted.kinds, "a guarantee is not divided by kind"
+    assert not wanted.parts_of_queues, "a guarantee is not divided among work"
     period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
     queues: _Meters[QueueKey] = _Meters(cuts)
     departments: _Meters[tuple[int, int]] = _Meters(cuts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduler import models
 from scheduler.core import instants
@@ -25,6 +25,13 @@ class UsageFilter:
     project_ids: frozenset[int] = frozenset()
     pool_ids: frozenset[int] = frozenset()
     kinds: frozenset[str] = frozenset()
+    workload_ids: frozenset[int] = frozenset()
+    users: frozenset[str] = frozenset()
+
+    @property
+    def parts_of_queues(self) -> bool:
+        """Test whether other work of the same projects is left out."""
+        return bool(self.kinds or self.workload_ids or self.users)
 
     def condition(self) -> Q:
         """Return the filter on rows that name a department, a project and a pool."""
@@ -36,6 +43,18 @@ class UsageFilter:
         ):
             if ids:
                 condition &= Q(**{f"{name}__in": ids})
+        return condition
+
+    def of_work(self) -> Q:
+        """Return the filter on rows of single pieces of work."""
+        condition = Q()
+        for name, values in (
+            ("kind", self.kinds),
+            ("workload_id", self.workload_ids),
+            ("workload__submitted_by", self.users),
+        ):
+            if values:
+                condition &= Q(**{f"{name}__in": values})
         return condition
 
 
@@ -110,13 +129,18 @@ def hours_of(visible: Visibility) -> Q:
     return condition
 
 
+def allocation_rows(
+    *, visible: Visibility, wanted: UsageFilter, period: Period
+) -> QuerySet[models.AllocationInterval]:
+    """Return the allocation intervals with a part in the period."""
+    return models.AllocationInterval.objects.filter(
+        hours_of(visible), wanted.condition(), wanted.of_work(), period.overlapping()
+    )
+
+
 def allocations(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Held]:
     """Yield what was held in the period, in no order."""
-    rows = models.AllocationInterval.objects.filter(
-        hours_of(visible), wanted.condition(), period.overlapping()
-    )
-    if wanted.kinds:
-        rows = rows.filter(kind__in=wanted.kinds)
+    rows = allocation_rows(visible=visible, wanted=wanted, period=period)
     price_book = PriceBook()
     for row in rows.values_list(
         "workload_id",
@@ -147,9 +171,7 @@ def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Ite
     """Yield what was idle or active in the period, cut to what its replica held."""
     rows = models.ActivityInterval.objects.filter(
         from_us__lt=period.to_us, to_us__gt=period.from_us
-    ).filter(_of_allocation(hours_of(visible) & wanted.condition()))
-    if wanted.kinds:
-        rows = rows.filter(replica__allocation__kind__in=wanted.kinds)
+    ).filter(_of_allocation(hours_of(visible) & wanted.condition() & wanted.of_work()))
     price_book = PriceBook()
     held = "replica__allocation__"
     for row in rows.values_list(
