@@ -78,7 +78,7 @@ def read_nvidia_memory_mib() -> dict[int, int]:
     used: dict[int, int] = {}
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError_LibraryNotFound:
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return used
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):

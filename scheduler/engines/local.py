@@ -10,24 +10,24 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
 import secrets
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from scheduler.engines import devices, logs, records
+from scheduler.engines import devices, logs, orders, ports, records
 from scheduler.engines.base import (
+    LIVE_PHASES,
     EngineError,
+    EnginePhase,
     EngineUnreachable,
-    LaunchRefused,
     LaunchSpec,
     LogChunk,
     NodeInventory,
@@ -35,21 +35,20 @@ from scheduler.engines.base import (
     Orphan,
     ReplicaKey,
 )
-from scheduler.engines.environment import build_environment
 from scheduler.engines.observations import from_records, utc
-from scheduler.engines.records import Order, Paths, State
+from scheduler.engines.records import Order, Paths, State, StopRequest
 from scheduler.engines.shim.tree import find_marked
 from scheduler.host import identity, processes
 
 log = logging.getLogger(__name__)
 
-_STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 #: How long a supervisor may take to report before another is started: a first one, a later one.
 _START_PATIENCE_S, _REVIVE_PATIENCE_S = 3.0, 0.5
 _SUPERVISE = (
     "import sys; sys.path[:0] = [{root!r}]; from scheduler.engines.shim.main import main; main()"
 )
-DEFAULT_PORTS = (24_000, 31_999)
+_WALL_GRACE_S = 3
+DEFAULT_PORT_RANGE = (24_000, 31_999)
 
 
 class LocalEngine:
@@ -61,7 +60,8 @@ class LocalEngine:
         data_dir: Path,
         virtual_devices: int = 1,
         virtual_memory_mib: int = devices.DEFAULT_VIRTUAL_MEMORY_MIB,
-        ports: tuple[int, int] = DEFAULT_PORTS,
+        port_range: tuple[int, int] = DEFAULT_PORT_RANGE,
+        read_device_memory: Callable[[], dict[int, int]] = devices.read_nvidia_memory_mib,
     ) -> None:
         self._root = data_dir.resolve() / "engine"
         self._replicas = self._root / "replicas"
@@ -69,7 +69,8 @@ class LocalEngine:
         self._storage = self._root / "storage"
         self._virtual_devices = virtual_devices
         self._virtual_memory_mib = virtual_memory_mib
-        self._ports = ports
+        self._port_range = port_range
+        self._read_device_memory = read_device_memory
         self._wake: int | None = None
         self._wake_path = str(self._root / "wake")
         self._launchers: list[subprocess.Popen[bytes]] = []
@@ -93,8 +94,14 @@ class LocalEngine:
         """Return all replicas that were launched and not forgotten, by key."""
         self._reap_launchers()
         keys = sorted(ReplicaKey.parse(name) for name in os.listdir(self._replicas))
-        found = (self._observe_one(key) for key in keys)
-        return tuple(observation for observation in found if observation is not None)
+        found = [seen for key in keys if (seen := self._observe_one(key)) is not None]
+        used_by_pid = self._read_device_memory()
+        if not used_by_pid:
+            return tuple(found)
+        return tuple(
+            self._watch_device_memory(seen, used_by_pid) if seen.phase in LIVE_PHASES else seen
+            for seen in found
+        )
 
     def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
         """SIGTERM to every process, SIGKILL after the grace period. Returns at once."""
@@ -104,12 +111,8 @@ class LocalEngine:
         state = records.find_state(paths)
         if state is not None and state["ended_at_s"] is not None:
             return
-        asked = records.find_stop_request(paths)
-        if asked is None or grace_s < asked["grace_s"]:
-            first_reason = reason if asked is None else asked["reason"]
-            records.write_json(paths.stop, {"grace_s": grace_s, "reason": first_reason})
-        if not records.poke(paths.control):
-            self._revive(key)
+        request = StopRequest(grace_s=grace_s, reason=reason, over_memory="")
+        self._ask_to_end(key, request)
 
     def forget(self, key: ReplicaKey) -> None:
         """Drop an ended replica, whose end is recorded. Its log stays readable."""
@@ -136,10 +139,8 @@ class LocalEngine:
 
     def delete_storage(self, storage_key: str) -> None:
         """Drop the working and checkpoint directories of a workload that is no more."""
-        if not _STORAGE_KEY.fullmatch(storage_key):
-            raise EngineError(f"{storage_key!r} names no storage")
         directory = self._storage / storage_key
-        if directory.exists():
+        if orders.is_storage_key(storage_key) and directory.exists():
             shutil.rmtree(directory)
 
     def inventory(self) -> NodeInventory:
@@ -197,48 +198,19 @@ class LocalEngine:
             was_forgotten = log_dir.exists() and not os.path.exists(paths.directory)
             if was_forgotten or os.path.exists(paths.order):
                 return False
-            order = self._make_order(spec, log_dir=log_dir)
+            order = orders.make_order(
+                spec=spec,
+                engine_id=self._engine_id,
+                storage_root=self._storage,
+                log_dir=log_dir,
+                wake_path=self._wake_path,
+                port=None if spec.service is None else self._pick_port(),
+            )
             os.makedirs(paths.directory, mode=0o700, exist_ok=True)
             log_dir.mkdir(mode=0o700, exist_ok=True)
             records.prepare(paths)
             records.write_json(paths.order, order)
             return True
-
-    def _make_order(self, spec: LaunchSpec, *, log_dir: Path) -> Order:
-        if not _STORAGE_KEY.fullmatch(spec.storage_key):
-            raise LaunchRefused(f"{spec.storage_key!r} can't name a directory")
-        work_dir = self._storage / spec.storage_key / "work"
-        checkpoint_dir = self._storage / spec.storage_key / "checkpoints"
-        for directory in (work_dir, checkpoint_dir):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        port = None if spec.service is None else self._pick_port()
-        env = build_environment(
-            spec=spec,
-            engine_id=self._engine_id,
-            work_dir=str(work_dir),
-            checkpoint_dir=str(checkpoint_dir),
-            port=port,
-        )
-        _refuse_missing_command(spec, env=env, work_dir=work_dir)
-        virtual = any(device.virtual for device in spec.devices)
-        return Order(
-            key=str(spec.key),
-            workload_id=spec.workload_id,
-            node_name=spec.node_name,
-            command=list(spec.command),
-            env=env,
-            cwd=str(work_dir),
-            log_dir=str(log_dir),
-            wake_path=self._wake_path,
-            port=port,
-            readiness_path="" if spec.service is None else spec.service.readiness_path,
-            start_timeout_s=0 if spec.service is None else spec.service.start_timeout_s,
-            master_port=None if spec.gang is None else spec.gang.master_port,
-            grace_s=spec.grace_s,
-            log_limit_mib=spec.log_limit_mib,
-            wall_mib=spec.gpu_memory_mib if virtual else None,
-            wall_stops=spec.memory_wall,
-        )
 
     def _start_supervisor(self, key: ReplicaKey) -> None:
         paths = self._paths(key)
@@ -258,12 +230,7 @@ class LocalEngine:
         self._supervisor_started_at_s[key] = time.monotonic()
 
     def _pick_port(self) -> int:
-        taken = self._list_taken_ports()
-        first, last = self._ports
-        for port in range(first, last + 1):
-            if port not in taken and _can_listen(port):
-                return port
-        raise EngineError(f"no port from {first} to {last} is free")
+        return ports.find_free(self._port_range, taken=self._list_taken_ports())
 
     def _list_taken_ports(self) -> set[int]:
         taken: set[int] = set()
@@ -273,6 +240,34 @@ class LocalEngine:
             if order is not None and (state is None or state["ended_at_s"] is None):
                 taken.update(p for p in (order["port"], order["master_port"]) if p is not None)
         return taken
+
+    def _ask_to_end(self, key: ReplicaKey, request: StopRequest) -> None:
+        paths = self._paths(key)
+        asked = records.find_stop_request(paths)
+        if asked is None:
+            records.write_json(paths.stop, request)
+        elif request["grace_s"] < asked["grace_s"]:
+            records.write_json(paths.stop, {**asked, "grace_s": request["grace_s"]})
+        if not records.poke(paths.control):
+            self._revive(key)
+
+    # -- the wall of real devices ------------------------------------------------------------
+
+    def _watch_device_memory(self, seen: Observation, used_by_pid: dict[int, int]) -> Observation:
+        """Hold a replica on real devices to its slice; virtual ones are its supervisor's matter."""
+        order = records.find_order(self._paths(seen.key))
+        if order is None or order["wall_mib"] is None or order["wall_is_resident"]:
+            return seen
+        pids = {stat.pid for stat in processes.list_descendants(seen.supervisor_pid or 0)}
+        pids |= {seen.pid} if seen.pid is not None else set()
+        used_mib = sum(used_by_pid.get(pid, 0) for pid in pids)
+        if used_mib <= order["wall_mib"]:
+            return seen
+        message = f"used {used_mib} MiB of a slice of {order['wall_mib']} MiB"
+        if order["wall_stops"] and seen.phase is not EnginePhase.STOPPING:
+            grace_s = min(order["grace_s"], _WALL_GRACE_S)
+            self._ask_to_end(seen.key, StopRequest(grace_s=grace_s, reason="", over_memory=message))
+        return replace(seen, over_memory=True, message=message, memory_peak_mib=used_mib)
 
     # -- finding again -----------------------------------------------------------------------
 
@@ -331,25 +326,6 @@ class LocalEngine:
             return path.read_text(encoding="ascii").strip()
 
 
-def _refuse_missing_command(spec: LaunchSpec, *, env: dict[str, str], work_dir: Path) -> None:
-    if not spec.command:
-        raise LaunchRefused("there is no command to run")
-    name = spec.command[0]
-    path = str(work_dir / name) if "/" in name else name
-    if shutil.which(path, path=env["PATH"]) is None:
-        raise LaunchRefused(f"{name}: no such command on this machine")
-
-
-def _can_listen(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("0.0.0.0", port))
-        except OSError:  # another program has it
-            return False
-    return True
-
-
 def _is_supervised(state: State) -> bool:
     return identity.is_alive(identity.Identity(*state["supervisor"]))
 
@@ -358,8 +334,7 @@ def _is_any_alive(state: State, order: Order) -> bool:
     first = state["process"]
     if first is not None and identity.is_alive(identity.Identity(*first)):
         return True
-    names = ("TIDEGATE_REPLICA", "TIDEGATE_ENGINE")
-    return bool(find_marked({name: order["env"][name] for name in names}))
+    return bool(find_marked(records.marker_of(order)))
 
 
 def _write_lost(paths: Paths, state: State) -> State:

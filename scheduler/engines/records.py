@@ -35,7 +35,8 @@ class Order(TypedDict):
     master_port: int | None
     grace_s: int
     log_limit_mib: int
-    wall_mib: int | None  # None: there is nothing to watch, or another watches it
+    wall_mib: int | None  # None: there is no slice to keep to
+    wall_is_resident: bool  # on a virtual device: of resident memory, watched by the supervisor
     wall_stops: bool
 
 
@@ -84,6 +85,7 @@ class StopRequest(TypedDict):
 
     grace_s: int
     reason: str
+    over_memory: str  # what passed the wall, where that is why; else empty
 
 
 class Paths(NamedTuple):
@@ -166,6 +168,8 @@ def _replace(path: str, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            os.fsync(handle)  # or a loss of power may leave an empty file under the name
     except OSError:
         os.unlink(aside)
         raise
@@ -185,6 +189,11 @@ def find_order(paths: Paths) -> Order | None:
     """Return what the replica is to run, or None where nothing was ordered."""
     order: Order | None = find_json(paths.order)
     return order
+
+
+def marker_of(order: Order) -> dict[str, str]:
+    """Return what every process of the replica was started with in its environment."""
+    return {name: order["env"][name] for name in ("TIDEGATE_REPLICA", "TIDEGATE_ENGINE")}
 
 
 def find_state(paths: Paths) -> State | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from scheduler.engines.base import DeviceGrant, Engine, LaunchSpec, Observation, ReplicaKey, Service
+from scheduler.engines.base import DeviceGrant, Engine, LaunchSpec, ReplicaKey, Service
 from scheduler.engines.fake import FakeEngine
 from scheduler.engines.local import LocalEngine
 
@@ -19,7 +19,8 @@ PATIENCE_S = 30.0
 class Harness(Protocol):
     """One engine and the words in which a test speaks of its replicas."""
 
-    engine: Engine
+    @property
+    def engine(self) -> Engine: ...
 
     def runs_on(self) -> tuple[str, ...]: ...
     def exits(self, code: int) -> tuple[str, ...]: ...
@@ -37,7 +38,8 @@ class LocalHarness:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self.engine = LocalEngine(data_dir=data_dir, ports=(27_000, 27_400))
+        self.device_memory: dict[int, int] = {}  # what a real card would tell, by pid
+        self.engine = self._make()
 
     def runs_on(self) -> tuple[str, ...]:
         return ("sleep", "600")
@@ -64,7 +66,14 @@ class LocalHarness:
         time.sleep(0.02)
 
     def restart(self) -> None:
-        self.engine = LocalEngine(data_dir=self.data_dir, ports=(27_000, 27_400))
+        self.engine = self._make()
+
+    def _make(self) -> LocalEngine:
+        return LocalEngine(
+            data_dir=self.data_dir,
+            port_range=(27_000, 27_400),
+            read_device_memory=lambda: self.device_memory,
+        )
 
     def clean_up(self) -> None:
         """End all that a test left, and say so if anything can't be ended."""
@@ -156,15 +165,16 @@ def launch(harness: Any, wanted: LaunchSpec) -> ReplicaKey:
     return wanted.key
 
 
-def find(harness: Any, key: ReplicaKey) -> Observation | None:
+def find(harness: Any, key: ReplicaKey) -> Any:
     """Return what the engine tells of a key now."""
     return next((seen for seen in harness.engine.observe() if seen.key == key), None)
 
 
-def wait_for(
-    harness: Any, key: ReplicaKey, is_so: Callable[[Observation], bool], *, what: str = ""
-) -> Observation:
-    """Let time pass until something is so of a replica; fail with what was seen instead."""
+def wait_for(harness: Any, key: ReplicaKey, is_so: Callable[[Any], bool], *, what: str = "") -> Any:
+    """Let time pass until something is so of a replica; fail with what was seen instead.
+
+    Returns an Observation; untyped, since a test knows which of its parts are there.
+    """
     until_s = time.monotonic() + PATIENCE_S
     seen = None
     while time.monotonic() < until_s:
@@ -176,7 +186,7 @@ def wait_for(
     raise AssertionError(f"never came: {what or 'the condition'}\nseen: {seen}\nlog: {log}")
 
 
-def wait_ended(harness: Any, key: ReplicaKey) -> Observation:
+def wait_ended(harness: Any, key: ReplicaKey) -> Any:
     """Let time pass until a replica has ended."""
     return wait_for(harness, key, lambda seen: seen.ended_at is not None, what="its end")
 

@@ -228,31 +228,22 @@ def test_a_replica_and_supervisor_killed_together_are_lost(local: LocalHarness):
 def test_launched_by_many_at_once_it_runs_once(local: LocalHarness):
     # Given four control planes that launch the same key in the same moment
     program = (
-        "import sys, time; from pathlib import Path\n"
+        "import os, sys, time; from pathlib import Path\n"
         "from scheduler.engines.local import LocalEngine\n"
         "from tests.engines.harness import spec\n"
         "engine = LocalEngine(data_dir=Path(sys.argv[1]))\n"
-        "print('here', flush=True); sys.stdin.readline()\n"
+        "Path(sys.argv[1], f'here-{os.getpid()}').touch()\n"
+        "while not Path(sys.argv[2]).exists(): time.sleep(0.001)\n"
         "engine.launch(spec(('sh', '-c', 'echo begun; exec sleep 600')))\n"
     )
+    go = local.data_dir / "go"
     planes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(local.data_dir)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen([sys.executable, "-c", program, str(local.data_dir), str(go)], cwd=ROOT)
         for _ in range(4)
     ]
-    assert [plane.stdout.readline() for plane in planes] == ["here\n"] * 4
-    for plane in planes:
-        plane.stdin.write("go\n")
-        plane.stdin.flush()
+    wait_true(lambda: len(list(local.data_dir.glob("here-*"))) == 4, what="all four")
+    go.touch()
     assert [plane.wait(timeout=60) for plane in planes] == [0] * 4
-    for plane in planes:
-        plane.stdin.close()
-        plane.stdout.close()
 
     # Then one process runs, and one only ever began
     key = ReplicaKey(1, 1)
@@ -319,6 +310,8 @@ def test_no_signal_goes_to_a_stranger(local: LocalHarness, difference: str):
     with subprocess.Popen(["sleep", "600"]) as stranger:
         paths = records.Paths(str(local.data_dir / "engine" / "replicas" / str(key)))
         state = records.find_state(paths)
+        assert state is not None
+        assert state["process"] is not None
         _, start_ticks, boot_id = state["process"]
         if difference == "another boot":
             boot_id = "00000000-0000-0000-0000-000000000000"

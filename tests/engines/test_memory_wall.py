@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.engines.base import EndCause, EnginePhase
+from scheduler.engines.base import DeviceGrant, EndCause, EnginePhase
 from tests.engines.harness import (
     LocalHarness,
     find,
@@ -11,6 +11,7 @@ from tests.engines.harness import (
     spec,
     wait_ended,
     wait_for,
+    wait_log,
 )
 
 HOG = "held = [b'x' * 2**20 for _ in range(120)]; print('held', flush=True); import time; time.sleep(600)"
@@ -73,4 +74,37 @@ def test_what_processes_share_counts_once(local: LocalHarness):
         seen = find(local, key)
 
     # Then they are within a slice of 130, though their plain sum is far beyond
+    assert (seen.phase, seen.over_memory) == (EnginePhase.RUNNING, False)
+
+
+def real_card(memory_mib: int) -> tuple[DeviceGrant, ...]:
+    return (
+        DeviceGrant(index=0, uuid="GPU-0", request_mgpu=90, memory_mib=memory_mib, virtual=False),
+    )
+
+
+def test_on_a_real_card_the_cards_own_figures_count(local: LocalHarness):
+    # Given two replicas on a card that tells which process holds how much of it
+    mine = launch(local, spec(("sleep", "600"), devices=real_card(4146)))
+    theirs = launch(local, spec(("sleep", "600"), replica=2, devices=real_card(4146)))
+    pids = {key: wait_for(local, key, lambda seen: seen.ready).pid for key in (mine, theirs)}
+    local.device_memory = {pids[mine]: 4146, pids[theirs]: 4146, 1: 30_000}
+    assert not any(seen.over_memory for seen in local.engine.observe())
+
+    # When one takes a MiB more than its slice
+    local.device_memory = {pids[mine]: 4147, pids[theirs]: 4146}
+
+    # Then that one is stopped, for that reason, and the other is not
+    seen = wait_ended(local, mine)
+    assert (seen.cause, seen.over_memory) == (EndCause.OVER_MEMORY, True)
+    assert seen.message == "used 4147 MiB of a slice of 4146 MiB"
+    assert find(local, theirs).phase is EnginePhase.RUNNING
+
+
+def test_on_a_real_card_resident_memory_is_no_matter(local: LocalHarness):
+    key = launch(local, spec(("python", "-c", HOG), devices=real_card(64)))
+    wait_log(local, key, "held")
+    for _ in range(40):
+        local.pass_time()
+        seen = find(local, key)
     assert (seen.phase, seen.over_memory) == (EnginePhase.RUNNING, False)

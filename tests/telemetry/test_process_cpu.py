@@ -100,13 +100,15 @@ def running(*programs: str) -> Iterator[list[int]]:
     ]
     try:
         for process in started:
+            assert process.stdout is not None
             assert process.stdout.readline() == b"up\n"
         yield [process.pid for process in started]
     finally:
         for process in started:
             os.killpg(process.pid, 9)
             process.wait()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def sample_twice(*targets: SampleTarget):

@@ -16,7 +16,6 @@ from scheduler.host import identity
 
 _LOCK_PATIENCE_S = 2.0
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-MARKER_NAMES = ("TIDEGATE_REPLICA", "TIDEGATE_ENGINE")
 
 
 def main() -> None:
@@ -69,7 +68,7 @@ def _start(*, paths: Paths, order: Order) -> None:
 
 
 def _find(*, paths: Paths, order: Order, state: State) -> None:
-    marker = {name: order["env"][name] for name in MARKER_NAMES}
+    marker = records.marker_of(order)
     if state["process"] is None:  # its first supervisor ended before it could write this down
         leaders = [stat.pid for stat in find_marked(marker) if stat.pid == stat.pgid]
         state["process"] = _triple(leaders[0]) if leaders else None

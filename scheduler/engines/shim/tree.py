@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from scheduler.host import identity, processes
 from scheduler.host.identity import Identity
@@ -13,13 +14,17 @@ from scheduler.host.stat import Stat
 class BornTree:
     """Of a replica that this process started. As their subreaper, it is above all of them."""
 
-    def __init__(self, *, pid: int) -> None:
+    def __init__(self, *, pid: int, marker: dict[str, str]) -> None:
         self._pid = pid
+        self._marker = marker
         self._reaped = False
 
     def list_members(self) -> list[Stat]:
         """Return the living processes, those included that left the group or the session."""
-        return processes.list_descendants(os.getpid())
+        found = {stat.pid: stat for stat in processes.list_descendants(os.getpid())}
+        if sys.platform != "linux":  # without a subreaper, orphans are somebody else's children
+            found.update((stat.pid, stat) for stat in find_marked(self._marker))
+        return list(found.values())
 
     def signal_all(self, signum: int) -> None:
         """Signal the whole group at once, then each process outside of it."""

@@ -54,7 +54,7 @@ class Watcher:
 
     def watch_born(self, pid: int) -> None:
         """Watch a replica whose first process this one has just started."""
-        self._tree = BornTree(pid=pid)
+        self._tree = BornTree(pid=pid, marker=records.marker_of(self._order))
         self._begin_service()
         self.run()
 
@@ -152,10 +152,12 @@ class Watcher:
             grace_s = self._order["grace_s"]
             self._begin_stop(cause="terminated", reason="supervisor", grace_s=grace_s)
         request = records.find_stop_request(self._paths)
-        if request is not None:
-            self._begin_stop(
-                cause="terminated", reason=request["reason"], grace_s=request["grace_s"]
-            )
+        if request is None:
+            return
+        if request["over_memory"] and not self.state["over_memory"]:
+            self.state["over_memory"], self.state["message"] = True, request["over_memory"]
+        cause = "over_memory" if request["over_memory"] else "terminated"
+        self._begin_stop(cause=cause, reason=request["reason"], grace_s=request["grace_s"])
 
     def _follow_readiness(self) -> None:
         if self._probe is None:
@@ -177,7 +179,7 @@ class Watcher:
             return
         self._look_at_s = now_s + _LOOK_S
         wall_mib = self._order["wall_mib"]
-        if wall_mib is None or self._tree is None:
+        if wall_mib is None or not self._order["wall_is_resident"] or self._tree is None:
             return
         used_mib = processes.resident_mib(self._tree.list_members(), exact_above_mib=wall_mib)
         self.state["memory_peak_mib"] = max(used_mib, self.state["memory_peak_mib"] or 0)
