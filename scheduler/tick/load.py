@@ -219,8 +219,8 @@ def _core_workload(
 def _wanted(row: models.Workload, own: list[models.Replica]) -> tuple[int, int]:
     """Return (maximum, minimum) of replicas that are wanted now; a leaving workload wants no more."""
     if row.stop_requested or Phase(row.phase) is Phase.STOPPING:
-        held = len(own)
-        return held, min(row.min_replicas, held)
+        live = sum(replica.phase != ReplicaPhase.STOPPING for replica in own)
+        return live, min(row.min_replicas, live)
     if Kind(row.kind) is Kind.INFERENCE:
         return row.desired_replicas, row.min_replicas
     return row.max_replicas, row.min_replicas
