@@ -204,8 +204,8 @@ def problems(*, row: Figures) -> list[str]:
         == row.deserved,
         "allocation = active + idle + unknown": row.active + row.idle + row.unknown
         == row.allocated,
-        "unknown is not negative": row.unknown >= 0,
-        "within quota is not negative": row.within_quota >= 0,
-        "idle cost is within cost": row.idle_cost <= row.cost,
+        "unknown >= 0": row.unknown >= 0,
+        "within quota >= 0": row.within_quota >= 0,
+        "idle cost <= cost": row.idle_cost <= row.cost,
     }
     return [name for name, holds in checks.items() if not holds]

@@ -147,7 +147,7 @@ def test_a_row_that_breaks_an_identity_is_named():
 
     assert usage.problems(row=row) == [
         "allocation - over quota + unused guarantee = deserved",
-        "unknown is not negative",
+        "unknown >= 0",
     ]
 
 

@@ -13,8 +13,8 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 _number = count(1)
 
 
-def utc(*parts):
-    return datetime(*parts, tzinfo=UTC)
+def utc(year, month, day, hour=0, minute=0, second=0):
+    return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
 
 
 class Ledger:
