@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 
 import pynvml
 
 from scheduler.engines.base import DeviceInfo, NodeInventory
+
+log = logging.getLogger(__name__)
 
 #: The memory of the card in the article.
 DEFAULT_VIRTUAL_MEMORY_MIB = 46_068
@@ -74,7 +77,10 @@ def _read_device(index: int) -> DeviceInfo:
 
 
 def read_nvidia_memory_mib() -> dict[int, int]:
-    """Return the device memory that each process holds, by pid, summed over devices."""
+    """Return the device memory that each process holds, by pid, summed over devices.
+
+    Empty where there is no NVIDIA device; without those devices that can't tell.
+    """
     used: dict[int, int] = {}
     try:
         pynvml.nvmlInit()
@@ -82,11 +88,22 @@ def read_nvidia_memory_mib() -> dict[int, int]:
         return used
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                if process.usedGpuMemory is not None:  # None: this card can't tell
-                    mib = int(process.usedGpuMemory) // 2**20
-                    used[process.pid] = used.get(process.pid, 0) + mib
+            for pid, mib in _read_memory_by_pid(index).items():
+                used[pid] = used.get(pid, 0) + mib
         return used
     finally:
         pynvml.nvmlShutdown()
+
+
+def _read_memory_by_pid(index: int) -> dict[int, int]:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLError:  # not supported, a card that fell off the bus: it tells nothing
+        log.warning("engine.device.memory_unreadable", extra={"index": index}, exc_info=True)
+        return {}
+    return {
+        int(process.pid): int(process.usedGpuMemory) // 2**20
+        for process in running
+        if process.usedGpuMemory is not None
+    }

@@ -6,7 +6,7 @@ to the one who holds the card alone; of two or more sharers nobody knows who did
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class DeviceReading:
 
     utilization_permille: int | None = None  # of the card
     by_pid_permille: dict[int, int] | None = None  # of the card
-    memory_mib_by_pid: dict[int, int | None] = field(default_factory=dict)
+    memory_mib_by_pid: dict[int, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,8 @@ def _of_card_permille(device: DeviceReading, sharer: Sharer, sharer_count: int) 
 
 def memory_mib(*, device: DeviceReading, sharer: Sharer) -> int | None:
     """Return the device memory that a replica's processes hold; None where one is not told."""
+    if device.memory_mib_by_pid is None:
+        return None
     held = [device.memory_mib_by_pid[pid] for pid in sharer.pids if pid in device.memory_mib_by_pid]
     known = [mib for mib in held if mib is not None]
     return sum(known) if len(known) == len(held) else None

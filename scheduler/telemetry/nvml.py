@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +15,9 @@ from scheduler.telemetry import attribution
 from scheduler.telemetry.attribution import DeviceReading, Sharer
 from scheduler.telemetry.base import DeviceSample, ReplicaSample, SampleTarget
 
+log = logging.getLogger(__name__)
+
 SOURCE = "nvml"
-_UNREADABLE = (
-    pynvml.NVMLError_NotSupported,
-    pynvml.NVMLError_NoPermission,
-    pynvml.NVMLError_Unknown,
-)
 
 
 class NvmlSampler:
@@ -30,9 +28,8 @@ class NvmlSampler:
 
     def sample(self, targets: tuple[SampleTarget, ...]) -> tuple[ReplicaSample, ...]:
         """Return one sample for each target, in their order."""
-        with _nvml():
-            uuids = {uuid for target in targets for uuid in target.device_uuids}
-            readings = {uuid: self._read_device(uuid) for uuid in uuids}
+        uuids = {uuid for target in targets for uuid in target.device_uuids}
+        readings = self._read_devices(uuids)
         sharers = {uuid: sum(uuid in target.device_uuids for target in targets) for uuid in uuids}
         return tuple(_sample_one(target, readings, sharers) for target in targets)
 
@@ -44,12 +41,22 @@ class NvmlSampler:
                 for index in range(pynvml.nvmlDeviceGetCount())
             )
 
+    def _read_devices(self, uuids: set[str]) -> dict[str, DeviceReading]:
+        try:
+            with _nvml():
+                return {uuid: self._read_device(uuid) for uuid in uuids}
+        except pynvml.NVMLError:  # no driver now: nothing is known of any
+            log.warning("telemetry.nvml.unreadable", exc_info=True)
+            return {uuid: DeviceReading() for uuid in uuids}
+
     def _read_device(self, uuid: str) -> DeviceReading:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        handle = _maybe(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+        if handle is None:
+            return DeviceReading()
         return DeviceReading(
             utilization_permille=_maybe(_read_utilization, handle),
             by_pid_permille=_maybe(lambda h: self._read_by_pid(uuid, h), handle),
-            memory_mib_by_pid=_maybe(_read_memory_by_pid, handle) or {},
+            memory_mib_by_pid=_maybe(_read_memory_by_pid, handle),
         )
 
     def _read_by_pid(self, uuid: str, handle: Any) -> dict[int, int] | None:
@@ -143,7 +150,7 @@ def _maybe(read: Any, handle: Any) -> Any:
     """Return a reading, or None where this card can't give it: unknown, never zero."""
     try:
         return read(handle)
-    except _UNREADABLE:
+    except pynvml.NVMLError:  # not supported, not permitted, a card that fell off the bus
         return None
 
 
