@@ -94,7 +94,7 @@ class Replay:
         assert workload.preemptible
         if self.live:
             self.stop(workload, {replica_id}, served_id)
-            self.change(workload.id, nominated=self.workloads[workload.id].nominated + (placement,))
+            self.change(workload.id, nominated=(*self.workloads[workload.id].nominated, placement))
             return
         self.change(
             workload.id,
