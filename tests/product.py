@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
+from psycopg import sql
 
 from dashboard.launch.processes import Identity
 
@@ -163,6 +167,14 @@ class Product:
         return False
 
 
+def _make_database(name: str) -> str:
+    """Make a database of its own on the run's PostgreSQL and return its URL."""
+    server = os.environ["DATABASE_URL"]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
 def _login_path() -> str:
     from django.conf import settings
     from django.shortcuts import resolve_url
@@ -171,13 +183,31 @@ def _login_path() -> str:
 
 
 @pytest.fixture(scope="session")
-def make_product(tmp_path_factory):
-    """Return a maker of installations that are ended with the session; flags as for `up`."""
+def prepared_data(tmp_path_factory):
+    """A data folder whose empty database and pages' files are made: others start as its copies."""
+    product = Product(data=tmp_path_factory.mktemp("prepared"))
+    product.environment["DATABASE_URL"] = ""
+    done = product.manage("prepare")
+    assert done.returncode == 0, done.stderr
+    return product.data
+
+
+@pytest.fixture(scope="session")
+def make_product(tmp_path_factory, prepared_data):
+    """Return a maker of installations that are ended with the session; flags as for `up`.
+
+    An empty one begins as a copy, so that it is there sooner, unless it is to be ``new``.
+    """
     made: list[Product] = []
 
-    def make(*flags: str, **environment: str) -> Product:
+    def make(*flags: str, new: bool = False, **environment: str) -> Product:
         data = tmp_path_factory.mktemp("product") / "data"
-        data.mkdir()
+        if "--empty" in flags and not new:
+            shutil.copytree(prepared_data, data)
+        else:
+            data.mkdir()
+        if os.environ.get("DATABASE_URL"):
+            environment["DATABASE_URL"] = _make_database(f"product_{os.getpid()}_{len(made)}")
         product = Product(data=data, flags=flags, environment=environment)
         made.append(product)
         return product

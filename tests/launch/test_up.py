@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
@@ -43,9 +42,9 @@ def fresh(make_product):
 # --- First and second start -----------------------------------------------------------------------
 
 
-def test_the_first_start_makes_an_administrator_whose_password_is_shown_once(fresh):
+def test_the_first_start_makes_an_administrator_whose_password_is_shown_once(make_product):
     # Given a new data folder, and nobody who names a password
-    fresh.environment["TIDEGATE_ADMIN_PASSWORD"] = ""
+    fresh = make_product("--empty", new=True, TIDEGATE_ADMIN_PASSWORD="")
     # When the product starts
     fresh.start()
     # Then a password is shown that lets one in,
@@ -59,6 +58,7 @@ def test_the_first_start_makes_an_administrator_whose_password_is_shown_once(fre
     # and the next start makes no other one
     fresh.start()
     assert SHOWN.search(fresh.output()) is None
+    fresh.close()
 
 
 def test_a_second_up_finds_the_first_and_says_so(empty_product):
@@ -178,9 +178,8 @@ def test_the_end_leaves_no_process_and_no_open_port(fresh, number):
     assert not (fresh.data / "run" / "up.json").exists()
 
 
-def test_it_runs_from_another_folder_and_with_spaces_in_paths(make_product, tmp_path):
-    product = make_product("--empty")
-    product.data = tmp_path / "a folder with spaces" / "data"
+def test_it_runs_from_another_folder_and_with_spaces_in_paths(tmp_path):
+    product = Product(data=tmp_path / "a folder with spaces" / "data")
 
     argv = [sys.executable, str(ROOT / "manage.py"), "prepare"]
     environment = {**product.env(), "TIDEGATE_ADMIN_PASSWORD": PASSWORD}
@@ -190,5 +189,3 @@ def test_it_runs_from_another_folder_and_with_spaces_in_paths(make_product, tmp_
 
     assert done.returncode == 0, done.stderr
     assert '"admin_made": true' in done.stdout
-    assert isinstance(product, Product)
-    assert Path(product.data, "tidegate.sqlite3").exists()
