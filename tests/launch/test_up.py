@@ -12,7 +12,6 @@ import sys
 import httpx
 import pytest
 
-from dashboard.launch.processes import start_of
 from tests.product import PASSWORD, ROOT, Product, wait_until
 
 pytestmark = [pytest.mark.product, pytest.mark.xdist_group("product")]
@@ -134,21 +133,6 @@ def test_a_killed_supervisor_leaves_nothing_that_the_next_up_does_not_clear(fres
     assert answers(fresh)
     assert groups_alive(orphans) == []
     assert not any(orphans[name] == now for name, now in fresh.children().items())
-
-
-def test_a_workload_outlives_the_supervisor_and_the_end(fresh, tmp_path):
-    # Given a process that a worker's child left behind, as a workload's own supervisor is
-    fresh.start()
-    workload = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    begun = start_of(workload.pid)
-    # When the product is killed, started and ended
-    fresh.process.kill()
-    fresh.process.wait()
-    fresh.start()
-    fresh.interrupt()
-    # Then it is still there
-    assert start_of(workload.pid) == begun
-    workload.communicate(b"\n")
 
 
 def test_what_cannot_start_is_said_with_its_last_words(fresh):
