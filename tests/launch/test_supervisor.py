@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -57,9 +58,11 @@ def run(tmp_path):
 
 
 def _end(run):
-    if run.process.poll() is None:
-        run.process.kill()
-    run.process.wait()
+    for _ in range(2):
+        if run.process.poll() is None:
+            run.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+    run.process.wait(timeout=20)
     for workload in run.workloads():
         if workload.is_alive():
             os.kill(workload.pid, signal.SIGKILL)
