@@ -148,6 +148,11 @@ class Cluster:
             del self.workloads[name]
         return self
 
+    def lose(self, name, *, keep):
+        """Lose all replicas of ``name`` but ``keep``."""
+        self._change(name, replicas=self.workloads[name].replicas[:keep])
+        return self
+
     def set_quota(self, name, *, quota, limit=None, over_quota=True):
         """Change a queue's quota and limit."""
         queues = self.projects if name in self.projects else self.departments

@@ -12,7 +12,7 @@ its *bottleneck*, is smallest.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from scheduler.core.quota import passes_guarantees
@@ -176,9 +176,9 @@ def _stop_key(project: Queue, lines: Iterable[Line], way: _Way) -> _LineKey | No
         elif here == stand:
             submitted, name, queue_id = rest
             after = (project.name, project.id) > (name, queue_id)
-            at = (bisect_left if after else bisect_right)(
-                line.entries, submitted, lo=line.first, key=_submitted
-            )
+            # Submissions are whole numbers: "after s" is "at or after s + 1".
+            least = submitted if after else submitted + 1
+            at = bisect_left(line.entries, least, lo=line.first, key=_submitted)
             if at < len(line.entries):
                 stops.append(line.key_at(at))
     return min(stops, default=None)

@@ -1,0 +1,128 @@
+"""Field scenarios B10 to B13: reclaim stops at the guarantee, takes little, and never for nothing."""
+
+from __future__ import annotations
+
+from scheduler.core.vocabulary import Reason
+from tests.builders import Cluster
+
+
+def test_b10_reclaim_restores_a_guarantee_and_never_an_equal_split():
+    # Given A (0.09) running four of 0.09, B and C (0.09) nothing, and 0.09 free in the department
+    given = Cluster(gpus="1").department("d", quota="0.45", limit="0.45")
+    for name in "abc":
+        given.project(name, of="d", quota="0.09")
+    for number in range(4):
+        given.training(f"a-{number}", of="a", gpu="0.09", on=0)
+    # When B submits three
+    for number in range(3):
+        given.training(f"b-{number}", of="b", gpu="0.09")
+    outcome = given.settle()
+    # Then one starts in the free room, and nobody is evicted
+    assert (outcome.started, outcome.evictions) == (["b-0"], [])
+    # When C submits one
+    outcome = given.training("c-0", of="c", gpu="0.09").settle()
+    # Then exactly one of A's stops, and B's is not touched
+    assert outcome.evictions == [("reclaim", "c-0", ["a-3"])]
+    assert given.running(of="b") == ["b-0"]
+    assert {outcome.reason(name).reason for name in ("b-1", "b-2")} == {Reason.OVER_LIMIT}
+
+
+def test_b11_free_room_counts_first_and_no_more_is_taken_than_is_lacking():
+    # Given one card with 0.06 free; A borrows 0.10 four times and 0.30
+    given = (
+        Cluster(gpus="1")
+        .department("d", quota="1")
+        .project("a", of="d", quota="0")
+        .project("c", of="d", quota="0.12")
+        .project("e", of="d", quota="0.24")
+        .training("e-own", of="e", gpu="0.24", on=0)
+        .training("a-30", of="a", gpu="0.30", on=0)
+    )
+    for number in range(4):
+        given.training(f"a-10-{number}", of="a", gpu="0.10", on=0)
+    # When C submits 0.12
+    outcome = given.training("c-0", of="c", gpu="0.12").settle()
+    # Then one of 0.10 stops: not the 0.30, not two; and the record names the shortfall
+    assert outcome.evictions == [("reclaim", "c-0", ["a-10-3"])]
+    decision = outcome.plan.decisions[0]
+    assert decision.shortfall_mgpu == 60
+    assert [check.holds for check in decision.checks] == [True]
+
+
+def two_cards():
+    """Card 0: X 0.50 in quota, A1 0.30 and A2 0.20 borrowed. Card 1: Y 0.60 in quota, A3 0.40."""
+    return (
+        Cluster(gpus="2")
+        .department("d", quota="2")
+        .project("x", of="d", quota="0.50")
+        .project("y", of="d", quota="0.60")
+        .project("a", of="d", quota="0")
+        .project("c", of="d", quota="0.60")
+        .training("x-1", of="x", gpu="0.50", on=0)
+        .training("a-1", of="a", gpu="0.30", on=0)
+        .training("a-2", of="a", gpu="0.20", on=0)
+        .training("y-1", of="y", gpu="0.60", on=1)
+        .training("a-3", of="a", gpu="0.40", on=1)
+    )
+
+
+def test_b12_victims_are_taken_where_the_request_then_fits():
+    given = two_cards()
+    outcome = given.training("c-1", of="c", gpu="0.50").settle()
+    assert [(rule, served) for rule, served, _ in outcome.evictions] == [("reclaim", "c-1")]
+    assert sorted(outcome.evictions[0][2]) == ["a-1", "a-2"]
+    assert given.workloads["c-1"].replicas[0].placement.devices == (0,)
+    assert "a-3" in given.running()
+
+
+def test_b12_nobody_is_stopped_where_it_would_not_help():
+    given = two_cards()
+    outcome = given.training("c-1", of="c", gpu="0.60").settle()
+    assert outcome.evictions == []
+    assert outcome.reason("c-1").reason is Reason.INSUFFICIENT_RESOURCES
+
+
+def with_a_gang(*, single=True):
+    """One card: a borrowed gang of 2 x 0.20 and, maybe, a borrowed single of 0.20; the rest is held."""
+    given = (
+        Cluster(gpus="1")
+        .department("d", quota="1")
+        .project("lender", of="d", quota="0.40")
+        .project("borrower", of="d", quota="0")
+        .project("rest", of="d", quota="0.60")
+        .training("held", of="rest", gpu="0.40" if single else "0.60", on=0)
+        .gang("gang", of="borrower", workers=2, gpu="0.20", on=[0, 0])
+    )
+    if single:
+        given.training("single", of="borrower", gpu="0.20", on=0)
+    return given
+
+
+def test_b13_a_single_goes_before_half_a_gang():
+    given = with_a_gang()
+    outcome = given.training("claim", of="lender", gpu="0.20").settle()
+    assert outcome.evictions == [("reclaim", "claim", ["single"])]
+    assert given.replicas("gang") == 2
+
+
+def test_b13_a_gang_goes_whole_and_comes_back_whole():
+    given = with_a_gang(single=False)
+    # When 0.20 is claimed and only the gang could give it
+    outcome = given.training("claim", of="lender", gpu="0.20").settle()
+    # Then both workers stop with one decision
+    assert outcome.evictions == [("reclaim", "claim", ["gang"])]
+    assert len(outcome.plan.decisions[0].victims[0].replica_ids) == 2
+    assert given.replicas("gang") == 0
+    # When the claim is over
+    outcome = given.finish("claim").settle()
+    # Then both start together
+    assert outcome.started == ["gang"]
+    assert given.replicas("gang") == 2
+
+
+def test_b13_a_gang_that_lost_a_worker_is_stopped_whole_and_waits():
+    given = with_a_gang(single=False)
+    given.lose("gang", keep=1)
+    outcome = given.training("fill", of="rest", gpu="0.20").settle()
+    assert outcome.evictions == [("lost", None, ["gang"])]
+    assert given.replicas("gang") in (0, 2)
