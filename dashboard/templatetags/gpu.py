@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from datetime import datetime
 
 from django import template
@@ -113,6 +115,12 @@ def rank_name(rank: int) -> str:
 def item_name(name: str) -> str:
     """Return the word for one value of a checkpoint mark."""
     return words.mark_name(name)
+
+
+@register.filter
+def shell(command: Sequence[str]) -> str:
+    """Return a command as one would type it."""
+    return shlex.join(command)
 
 
 @register.filter

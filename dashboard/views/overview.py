@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Decimal
+
 from django.contrib.auth.decorators import login_required
 from django.core.management import call_command
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -76,5 +78,5 @@ def choose_demonstration(request: HttpRequest) -> HttpResponse:
 def _money(tiles: overviews.Tiles) -> str:
     if tiles.idle_cost is None:
         return ""
-    places = 0 if tiles.idle_cost >= 100 else 2
-    return f"{tiles.currency}{tiles.idle_cost:,.{places}f}"
+    unit = Decimal(1) if tiles.idle_cost >= 100 else Decimal("0.01")
+    return f"{tiles.currency}{tiles.idle_cost.quantize(unit, ROUND_HALF_UP):,}"

@@ -66,7 +66,8 @@ def make_cluster_map(state: PoolState, *, now: datetime) -> ClusterMap:
         flags |= IDLE if replica.idle else 0
         flags |= LEAVING if replica.phase is ReplicaPhase.STOPPING else 0
         flags |= ARRIVING if replica.phase is ReplicaPhase.STARTING else 0
-        if not fresh and replica.phase is ReplicaPhase.RUNNING:
+        settled = now - replica.booked_at > timedelta(seconds=SAMPLE_FRESH_S)
+        if not fresh and settled and replica.phase is ReplicaPhase.RUNNING:
             flags |= NO_METRICS
         if fresh and replica.utilization_permille is not None:
             loads[replica.workload_id].append(replica.utilization_permille)

@@ -120,3 +120,20 @@ def _whole_departments(visible: Visibility, wanted: UsageFilter) -> Callable[[in
     if visible.cluster:
         return lambda department_id: True
     return visible.department_ids.__contains__
+
+
+def read_work_total(
+    *,
+    visible: Visibility,
+    cuts: Sequence[int],
+    now_us: int,
+    wanted: UsageFilter = EVERYTHING,
+) -> Rows:
+    """Return what all work together held and left idle for each [cuts[i], cuts[i+1])."""
+    period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
+    meter = Meter(cuts=cuts)
+    for held in usage_facts.allocations(visible=visible, wanted=wanted, period=period):
+        meter.hold(step=held.step)
+    for seen in usage_facts.activity(visible=visible, wanted=wanted, period=period):
+        meter.measure(step=seen.step, idle=seen.idle)
+    return meter.rows()

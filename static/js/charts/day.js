@@ -34,8 +34,9 @@ export class DayChart {
     globalThis.Plotly.react(this.plot, traces(this.day, colors), look(this.day, colors), CONFIG);
     this.plot.setAttribute("role", "img");
     this.plot.setAttribute("aria-label", inWords(this.day));
-    const from = document.querySelector("[data-day-from]");
-    text(from, this.day.to - this.day.from < DAY_MS - 60000 ? format(gettext("since %(time)s"), { time: clock(this.day.from).slice(0, 5) }) : "");
+    const young = this.day.to - this.day.from < DAY_MS - 60000;
+    const since = format(gettext("Since %(time)s"), { time: clock(this.day.from).slice(0, 5) });
+    text(document.querySelector("[data-day-title]"), young ? since : gettext("Last 24 hours"));
   }
 
   #load() {

@@ -41,6 +41,7 @@ export class GpuView {
       if (animate && !calm()) this.#move(part, from, slice, before);
     }
     for (const [key, part] of this.parts) if (!seen.has(key)) this.#leave(key, part, animate);
+    this.track.classList.toggle("full", slices.reduce((sum, [, milli]) => sum + milli, 0) >= 999);
     this.#ring();
   }
 

@@ -3,7 +3,7 @@
 import { el } from "../lib/dom.js";
 import { gpu as asGpu } from "../lib/format.js";
 import { gettext } from "../lib/i18n.js";
-import { business, standing } from "./names.js";
+import { business, standingShort } from "./names.js";
 
 /** Fill `host` with one line for each slice. */
 export function showTable(host, store, names) {
@@ -29,7 +29,7 @@ function lines(nodeName, index, slices, store, names) {
       el("td", {}, name),
       el("td", { class: "r" }, asGpu(milli)),
       el("td", { class: "r nowrap" }, wid ? business(flags, store.parts.ut[wid]) : "–"),
-      el("td", {}, wid ? standing(flags) : "–"),
+      el("td", {}, wid ? standingShort(flags) : "–"),
     );
   });
   const free = 1000 - slices.reduce((sum, [, milli]) => sum + milli, 0);

@@ -31,6 +31,12 @@ export function standing(flags) {
   return gettext("Within its guarantee");
 }
 
+/** The same in a word or two. */
+export function standingShort(flags) {
+  if (flags & FLAG.leaving) return gettext("Leaving");
+  return flags & (FLAG.departments | FLAG.siblings) ? gettext("Borrowed") : gettext("Within its guarantee");
+}
+
 /** How busy a slice is, in words. */
 export function business(flags, permille) {
   if (flags & FLAG.arriving) return gettext("starting");

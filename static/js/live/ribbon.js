@@ -40,7 +40,9 @@ export class Ribbon {
   }
 
   #last() {
-    const [event] = this.store.parts.ev ?? [];
+    const events = this.store.parts.ev ?? [];
+    // What moved says more than what still waits.
+    const event = events.find(({ verb }) => verb !== "deny") ?? events[0];
     const wasRunning = this.running;
     this.running = "";
     this.bar.getAnimations().forEach((animation) => animation.cancel());

@@ -85,7 +85,7 @@ export class LiveSocket {
     this.dataAt = this.heardAt;
     if (message.last) this.lastCycle = message.last;
     if (message.now) this.lag = Math.max(0, this.heardAt - message.now);
-    if (message.ts) this.lag = Math.max(0, this.heardAt - message.ts);
+    if (message.t === "d") this.lag = Math.max(0, this.heardAt - message.ts);
     if (message.t === "h") {
       if (message.seq > this.store.seq && this.store.seq && !this.paused) this.#send({ op: "resync" });
     } else if (!this.paused || message.t === "snap") this.#take(message);

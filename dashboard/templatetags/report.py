@@ -1,0 +1,86 @@
+"""How a report's times, names and links look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django import template
+from django.utils.translation import gettext as _
+
+from reports import numbers
+from reports.asked import Asked
+from reports.consumption import Row, Segment, label
+from reports.periods import Span
+from scheduler.core.instants import from_us
+from scheduler.queries.usage_names import UnitName
+
+register = template.Library()
+
+
+@register.filter
+def item(values: Mapping[str, str], name: str) -> str:
+    """Return the text of a column."""
+    return values[name]
+
+
+@register.filter
+def moment(at: datetime) -> str:
+    """Return a local time as it stands, seconds only where there are any."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at.second else f"{at:%Y-%m-%d %H:%M}"
+
+
+@register.filter
+def localmoment(at: datetime, span: Span) -> str:
+    """Return an instant in the report's zone."""
+    return f"{at.astimezone(span.tz):%Y-%m-%d %H:%M:%S}"
+
+
+@register.filter
+def local_us(at_us: int, span: Span) -> str:
+    """Return microseconds as time in the report's zone."""
+    return f"{from_us(at_us).astimezone(span.tz):%Y-%m-%d %H:%M:%S}"
+
+
+@register.filter
+def typed(at: datetime) -> str:
+    """Return a local time as one types it."""
+    return f"{at:%Y-%m-%d}" if not (at.hour or at.minute) else f"{at:%Y-%m-%dT%H:%M}"
+
+
+@register.filter
+def gpu_hours(amount: int) -> str:
+    """Return exact hours with three places."""
+    return numbers.gpu_hours(amount)
+
+
+@register.filter
+def unit_label(found: UnitName) -> str:
+    """Return a unit's name, with the day of its deletion."""
+    return label(found, found.id)
+
+
+@register.filter
+def weekday(day: int) -> str:
+    """Return a weekday's short name; 0 is Monday."""
+    return (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))[day]
+
+
+#: The word of an address that narrows a report down to one unit.
+_WORDS = {
+    Segment.DEPARTMENT: "department",
+    Segment.PROJECT: "project",
+    Segment.POOL: "pool",
+    Segment.WORKLOAD: "workload",
+    Segment.USER: "user",
+}
+
+
+@register.filter
+def narrowed(asked: Asked, row: Row) -> str:
+    """Return the address of what one row sums."""
+    segment = asked.request.segment
+    changes = {_WORDS[segment]: row.unit.id} if segment in _WORDS else {}
+    if segment is Segment.PROJECT and row.unit.department_id:
+        changes["department"] = str(row.unit.department_id)
+    return asked.query(**changes)

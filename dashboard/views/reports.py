@@ -1,0 +1,138 @@
+"""Consumption: the page, its downloads, and the intervals behind a figure."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import AsyncIterator, Iterable
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http.response import StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from dashboard import words
+from dashboard.views import signed_in
+from dashboard.views.numbers import optional_int
+from reports import csv_export, intervals, page, report_words
+from reports.asked import Asked, parse_asked
+from reports.consumption import Report, make_report
+from reports.json_export import report_json
+from reports.parquet_export import report_parquet
+from reports.refused import ReportRefused
+from scheduler.core.vocabulary import Kind
+from scheduler.queries import usage_names
+
+#: Zones offered first; any other name may be typed.
+ZONES = ("UTC", "Asia/Taipei", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/New_York")
+INTERVALS_A_PAGE = 200
+
+
+@login_required
+@require_GET
+def consumption(request: HttpRequest) -> HttpResponse:
+    """Answer the page; what can't be answered is said on it."""
+    visible = signed_in.visible_to(request)
+    context: dict[str, object] = {
+        "choices": report_words.choices(),
+        "kinds": [(kind.value, words.kind_name(kind)) for kind in Kind],
+        "zones": [zone for zone in ZONES if zone in zoneinfo.available_timezones()],
+        "given": {name: request.GET.get(name, "") for name in ("from", "to", "zone")},
+    }
+    try:
+        asked = _asked(request)
+        context["page"] = page.make_page(visible=visible, asked=asked, now=timezone.now())
+        context["asked"] = asked
+    except ReportRefused as refused:
+        context["refused"] = str(refused)
+        context["names"] = usage_names.read_names(visible=visible)
+        return render(request, "reports/consumption.html", context, status=400)
+    return render(request, "reports/consumption.html", context)
+
+
+@login_required
+@require_GET
+def download(request: HttpRequest, ending: str) -> HttpResponseBase:
+    """Answer the report as a file with the figures of the page."""
+    visible = signed_in.visible_to(request)
+    now = timezone.now()
+    try:
+        asked = _asked(request)
+        if ending == "intervals.csv":
+            name = csv_export.file_name(request=asked.request, what="intervals")
+            parts = intervals.export(visible=visible, request=asked.request, now=now)
+            return _streamed(parts, name)
+        report = make_report(visible=visible, request=asked.request, now=now)
+        return _file(report, ending)
+    except ReportRefused as refused:
+        return HttpResponse(str(refused), status=400, content_type="text/plain; charset=utf-8")
+
+
+@login_required
+@require_GET
+def interval_list(request: HttpRequest) -> HttpResponse:
+    """Answer the intervals that a figure sums."""
+    visible = signed_in.visible_to(request)
+    after = optional_int(request.GET.get("after")) or 0
+    try:
+        asked = _asked(request)
+        found = intervals.list_page(
+            visible=visible,
+            request=asked.request,
+            now=timezone.now(),
+            after=after,
+            limit=INTERVALS_A_PAGE,
+        )
+    except ReportRefused as refused:
+        return render(request, "reports/intervals.html", {"refused": str(refused)}, status=400)
+    more = len(found.rows) == INTERVALS_A_PAGE
+    return render(
+        request,
+        "reports/intervals.html",
+        {
+            "asked": asked,
+            "found": found,
+            "next": asked.query(after=str(found.rows[-1].interval.id)) if more else "",
+        },
+    )
+
+
+def _asked(request: HttpRequest) -> Asked:
+    given = {name: request.GET.getlist(name) for name in request.GET}
+    return parse_asked(
+        words=given, zone=timezone.get_current_timezone_name(), now=timezone.now()
+    )
+
+
+def _file(report: Report, ending: str) -> HttpResponseBase:
+    name = csv_export.file_name(request=report.request, ending=ending)
+    if ending == "csv":
+        return _streamed(csv_export.report_csv(report=report), name)
+    if ending == "json":
+        response: HttpResponse = JsonResponse(
+            report_json(report=report), json_dumps_params={"ensure_ascii": False}
+        )
+    elif ending == "parquet":
+        response = HttpResponse(
+            report_parquet(report=report), content_type="application/vnd.apache.parquet"
+        )
+    else:
+        raise Http404
+    response["Content-Disposition"] = csv_export.disposition(name=name)
+    return response
+
+
+def _streamed(parts: Iterable[bytes], name: str) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(_one_by_one(parts), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = csv_export.disposition(name=name)
+    return response
+
+
+async def _one_by_one(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield parts as they are made; the server would gather a plain iterator first."""
+    made = iter(parts)
+    following = sync_to_async(lambda: next(made, None))
+    while (part := await following()) is not None:
+        yield part

@@ -1,0 +1,53 @@
+"""The scene in the tables, and readers of different scope."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.utils import timezone
+
+from access.models import AccessRule, User
+from access.roles import Role
+from scheduler import models
+from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
+from tests.dashboard.scene import lay_scene
+
+NOON = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def scene(db):
+    """The cluster of ``scene.py`` as it is now."""
+    return lay_scene(now=timezone.now())
+
+
+@pytest.fixture
+def everything():
+    return WHOLE_CLUSTER
+
+
+@pytest.fixture
+def nlp_lab(scene):
+    """A reader of one project."""
+    project = models.Project.objects.get(name="nlp-lab")
+    return Visibility(project_ids=frozenset({project.pk}))
+
+
+@pytest.fixture
+def admin(db):
+    return User.objects.create_superuser("admin", password="admin-of-tests")
+
+
+@pytest.fixture
+def researcher(scene):
+    """A person with the role of a researcher in nlp-lab."""
+    return person("lin", Role.RESEARCHER, project="nlp-lab")
+
+
+def person(name, role, *, project):
+    user = User.objects.create_user(name, password="someone-of-tests")
+    AccessRule.objects.create(
+        user=user, role=role, project=models.Project.objects.get(name=project)
+    )
+    return user
