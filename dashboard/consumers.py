@@ -25,7 +25,7 @@ HEARTBEAT_S = 5.0
 MOST_BYTES = 4096
 
 
-class LiveConsumer(AsyncWebsocketConsumer):
+class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One page's connection. It is fed by the hub, so it takes no part in a channel layer."""
 
     channel_layer_alias = ""
@@ -74,6 +74,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 await self._resync(self.client)
             case "pause":
                 self.client.paused = True
+            case _:
+                return
 
     async def _subscribe(self, client: Client, order: dict[str, Any]) -> None:
         topics = order.get("topics")

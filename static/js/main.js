@@ -8,6 +8,8 @@ const MODULES = {
   quotas: () => import("./live/quotas.js"),
   filters: () => import("./ui/filters.js"),
   workload: () => import("./ui/workload.js"),
+  report: () => import("./reports.js"),
+  "report-form": () => import("./report_form.js"),
 };
 
 for (const element of document.querySelectorAll("[data-module]")) {

@@ -15,6 +15,7 @@ export class GpuView {
     this.density = sizes.density;
     this.gap = sizes.gap;
     this.slices = [];
+    this.byQuota = false;
     this.parts = new Map();
     const { width, height } = sizes.bar;
     this.root = svg("g", { class: "g", transform: `translate(${x} ${y})`, "data-gpu": gpu.id, tabindex: -1, role: "img" });
@@ -48,6 +49,8 @@ export class GpuView {
   /** Colors by utilization are set apart: they change without the slices. */
   heat(loads) {
     for (const part of this.parts.values()) part.rect.style.setProperty("--heat", heat(loads[part.slice.wid]) || "var(--u0)");
+    const last = this.slices.at(-1);
+    if (last) this.tie.style.setProperty("--heat", heat(loads[last.wid]) || "var(--u0)");
   }
 
   /** Show or hide the tie to the next GPU. */
@@ -100,7 +103,7 @@ export class GpuView {
       class: `sl slice ${about.color}${idle && !leaving ? " idle" : ""}${leaving ? " leaving" : ""}${on}`,
       x: slice.x,
       width: slice.width,
-      fill: idle && !leaving ? `url(#hatch-${about.color})` : null,
+      fill: idle && !leaving ? `url(#hatch-${this.byQuota ? "pcq" : about.color})` : null,
       "data-wid": slice.wid,
     });
     this.#extra(part, "under", (slice.flags & (FLAG.siblings | FLAG.departments)) !== 0, () =>

@@ -45,6 +45,7 @@ export class ClusterMap {
   /** Color by project, quota or utilization. */
   setColor(color) {
     this.host.dataset.color = color;
+    for (const view of this.views.values()) view.byQuota = color === "quota";
     this.#showGpus([...this.views.keys()], false);
   }
 
@@ -104,6 +105,7 @@ export class ClusterMap {
     if (!small) group.append(about);
     const views = devices.map(([gpuId, index, healthy], column) => {
       const view = new GpuView({ id: gpuId, index, healthy }, x(column), top, this.sizes);
+      view.byQuota = this.host.dataset.color === "quota";
       this.views.set(gpuId, view);
       return view;
     });

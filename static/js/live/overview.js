@@ -44,6 +44,7 @@ class Page {
     this.side = new SidePanel(document.querySelector("[data-side]"), store, this.map.names, () => this.map.select(null));
     this.map.onHover = makeTooltip(document.querySelector("[data-tip]"), store, this.map.names);
     this.map.onPick = (at) => {
+      this.map.onHover(null, 0, 0);
       this.map.select(at.view.gpu.id);
       this.side.open(at);
     };
