@@ -10,4 +10,4 @@ class DashboardConfig(AppConfig):
 
     def ready(self) -> None:
         # Not in dashboard/__init__.py: the launcher imports that package without Celery.
-        from dashboard import celery  # noqa: F401
+        from dashboard import celery, news  # noqa: F401

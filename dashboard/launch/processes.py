@@ -52,6 +52,18 @@ def _start_on_linux(pid: int) -> str:
     return f"{_boot_id()}:{fields[19]}" if fields else ""
 
 
+def count_mentioning(*words: str) -> int:
+    """Return how many processes name all ``words`` on their command line; 0 beside Linux."""
+    found = 0
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue  # it ended meanwhile, or is another user's
+        found += all(word in line for word in words)
+    return found
+
+
 def _has_members(group: int) -> bool:
     found = (_living(file) for file in Path("/proc").glob("[0-9]*/stat"))
     return any(fields and fields[2] == str(group) for fields in found)

@@ -28,7 +28,7 @@ class LogFollower:
         """Return the new lines worth a person's look, as short sentences."""
         shown: list[str] = []
         for name, file in self._files.items():
-            shown += [f"{name}: {line}" for line in self._read_lines(name, file)]
+            shown += self._read_lines(name, file)
             if _size(file) > LARGEST_LOG_BYTES:
                 self._rotate(name, file)
         if len(shown) > MOST_LINES:
@@ -47,7 +47,7 @@ class LogFollower:
         whole, _, rest = data.rpartition(b"\n")
         self._offsets[name] = size - len(rest)
         for line in whole.decode("utf-8", "replace").splitlines():
-            sentence = shorten(line)
+            sentence = shorten(line, source=name)
             if sentence:
                 yield sentence
 
@@ -59,8 +59,8 @@ class LogFollower:
         self._offsets[name] = 0
 
 
-def shorten(line: str) -> str:
-    """Return a log line as a short sentence; empty where it is not worth showing."""
+def shorten(line: str, *, source: str) -> str:
+    """Return a log line of ``source`` as a short sentence; empty where it is not worth showing."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -71,10 +71,13 @@ def shorten(line: str) -> str:
     is_own = str(record.get("logger", "")).split(".")[0] in OWN_LOGGERS
     if level not in WORTH_SHOWING and (not is_own or event.startswith(TOO_COMMON)):
         return ""
+    if isinstance(record.get("said"), str):
+        return str(record["said"])[:300]
     facts = [f"{key}={value}" for key, value in record.items() if key not in STRUCTURE]
     cause = str(record.get("exception", "")).strip().splitlines()[-1:]
     said = " ".join([event.splitlines()[0] if event else "", *sorted(facts), *cause])
-    return f"{level} {said}"[:300] if level in WORTH_SHOWING else said[:300]
+    weight = f"{level} " if level in WORTH_SHOWING else ""
+    return f"{source}: {weight}{said}"[:300]
 
 
 def _size(file: Path) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dashboard.launch import install, resp
 from dashboard.launch.options import UpOptions, parse
 from dashboard.launch.ports import free_port
-from dashboard.launch.processes import Identity, become_reaper, end_groups
+from dashboard.launch.processes import Identity, become_reaper, count_mentioning, end_groups
 from dashboard.launch.programs import (
     LAST_TICK_KEY,
     STOP_ORDER,
@@ -32,6 +32,7 @@ from dashboard.launch.watch import TickWatch
 
 START_S = 120.0
 DEATHS_THAT_END_A_START = 3
+WORKLOAD_SUPERVISOR = "scheduler.engines.shim"
 LABELS = {"web": "pages", "worker": "worker", "beat": "timer"}
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
@@ -214,7 +215,13 @@ class Up:
             self.screen.say()
             with self.screen.step("ending"):
                 self.supervisor.stop_all(order=STOP_ORDER)
+            self._say_what_goes_on()
         self.state.clear()
+
+    def _say_what_goes_on(self) -> None:
+        left = count_mentioning(WORKLOAD_SUPERVISOR, str(self.options.data))
+        if left:
+            self.screen.note(f"{left} workloads go on by themselves; the next up takes them over")
 
     # --- Small things ----------------------------------------------------------------------------
 

@@ -193,11 +193,20 @@ def test_a_state_file_cut_off_by_a_full_disk_names_nobody(tmp_path):
 
 
 LINES = [
-    ("a warning is shown", {"level": "warning", "event": "x", "logger": "celery"}, "warning x"),
+    (
+        "a warning is shown",
+        {"level": "warning", "event": "x", "logger": "celery"},
+        "worker: warning x",
+    ),
     (
         "news of our own are shown with their facts",
         {"level": "info", "event": "workload.started", "logger": "scheduler.tick", "name": "a"},
-        "workload.started name=a",
+        "worker: workload.started name=a",
+    ),
+    (
+        "a sentence for people is shown as it is",
+        {"level": "info", "event": "decision", "logger": "dashboard.news", "said": "Place: a"},
+        "Place: a",
     ),
     (
         "the tick's own line is not",
@@ -210,12 +219,12 @@ LINES = [
 
 @pytest.mark.parametrize(("what", "record", "shown"), LINES)
 def test_a_log_line_is_shortened(what, record, shown):
-    assert tail.shorten(json.dumps(record)) == shown, what
+    assert tail.shorten(json.dumps(record), source="worker") == shown, what
 
 
 def test_lines_of_other_shapes_are_not_shown():
-    assert tail.shorten("Traceback (most recent call last):") == ""
-    assert tail.shorten("[1, 2]") == ""
+    assert tail.shorten("Traceback (most recent call last):", source="web") == ""
+    assert tail.shorten("[1, 2]", source="web") == ""
 
 
 def test_a_log_that_grew_too_large_is_cut_and_one_former_part_kept(tmp_path, monkeypatch):
