@@ -22,7 +22,7 @@ from scheduler.management.verify import (
 from scheduler.management.verify.checks import Check, Result, Sheet
 from scheduler.management.verify.layout import Layout
 from scheduler.management.verify.pages import PageFailed
-from scheduler.management.verify.stage import Stage, open_stage
+from scheduler.management.verify.stage import START_S, Stage, open_stage
 from scheduler.operations.demonstration_data import Unit
 from scheduler.operations.refused import Refused
 
@@ -57,10 +57,12 @@ def run_one(
     layout: Layout,
     on_check: Callable[[Check], None],
     edit: scene.Edit = scene.unchanged,
+    patience_s: float = START_S,
 ) -> Result:
     """Carry out one verification in a scratch pool of its own and return what became of it.
 
     ``edit`` changes queues as they are made: tests switch the rule off that is verified.
+    ``patience_s``: how long what is expected is waited for.
     """
     verification = VERIFICATIONS[number]
     sheet = Sheet(on_check=on_check)
@@ -68,7 +70,12 @@ def run_one(
     trouble = ""
     try:
         with open_stage(
-            url=url, layout=layout, units=verification.units(layout), sheet=sheet, edit=edit
+            url=url,
+            layout=layout,
+            units=verification.units(layout),
+            sheet=sheet,
+            edit=edit,
+            patience_s=patience_s,
         ) as stage:
             verification.carry_out(stage)
     except (PageFailed, Refused, scene.SceneNotRemoved) as error:

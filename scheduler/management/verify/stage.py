@@ -69,6 +69,7 @@ class Stage:
     scene: Scene
     browser: Browser
     sheet: Sheet
+    patience_s: float = START_S
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -87,11 +88,11 @@ class Stage:
 
     def wait_for_page(self, until: Callable[[OverviewPage], bool]) -> OverviewPage:
         """Return the Overview once it is so, or as it was last."""
-        return settle(self.page, until=until, within_s=START_S)
+        return settle(self.page, until=until, within_s=self.patience_s)
 
     def wait_for_processes(self, until: Callable[[Processes], bool]) -> Processes:
         """Return the process table once it is so, or as it was last."""
-        return settle(self.scene.processes, until=until, within_s=START_S)
+        return settle(self.scene.processes, until=until, within_s=self.patience_s)
 
     def training_logs(self, processes: Processes, prefix: str) -> dict[str, TrainingLog]:
         """Return what trainings have printed, by name."""
@@ -109,7 +110,7 @@ class Stage:
         return settle(
             lambda: self.training_logs(processes, prefix),
             until=lambda logs: all(len(logs[n].epochs) >= goal for n, goal in goals.items()),
-            within_s=START_S,
+            within_s=self.patience_s,
         )
 
     # -- work --------------------------------------------------------------------------------------
@@ -141,7 +142,13 @@ class Stage:
 
 @contextmanager
 def open_stage(
-    *, url: str, layout: Layout, units: Sequence[Unit], sheet: Sheet, edit: Edit = unchanged
+    *,
+    url: str,
+    layout: Layout,
+    units: Sequence[Unit],
+    sheet: Sheet,
+    edit: Edit = unchanged,
+    patience_s: float = START_S,
 ) -> Iterator[Stage]:
     """Make a scene on the product at ``url`` and a reader of its pages; remove both afterwards."""
     with (
@@ -150,4 +157,11 @@ def open_stage(
             url=url, run=scene.run, department_ids=tuple(scene.departments.values())
         ) as browser,
     ):
-        yield Stage(url=url, layout=layout, scene=scene, browser=browser, sheet=sheet)
+        yield Stage(
+            url=url,
+            layout=layout,
+            scene=scene,
+            browser=browser,
+            sheet=sheet,
+            patience_s=patience_s,
+        )

@@ -9,7 +9,7 @@ import httpx
 from scheduler.management.verify import given
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import Process, Processes, identities, settle
-from scheduler.management.verify.stage import PROCESS_TABLE, START_S, Stage
+from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "4"
 TITLE = "A full development department delays nobody in production, and slices are walls"
@@ -63,7 +63,7 @@ def _production_grows(stage: Stage, before: Processes) -> None:
     )
     sheet.check(
         expected="answers-2 answers on its own port",
-        seen=_answer_of(found.of("answers-2")),
+        seen=_answer_of(stage, found.of("answers-2")),
         where="HTTP to the process",
     )
     running = layout.trainings_under(layout.dev_limit_mgpu)
@@ -153,7 +153,9 @@ def _one_takes_more(stage: Stage) -> None:
     )
     event = "Took more memory than its slice"
     text = settle(
-        lambda: stage.workload_page("greedy"), until=lambda text: event in text, within_s=START_S
+        lambda: stage.workload_page("greedy"),
+        until=lambda text: event in text,
+        within_s=stage.patience_s,
     )
     sheet.check(
         expected=f"an event: {event}",
@@ -188,7 +190,7 @@ def _gone(before: Processes, now: Processes) -> str:
     return ", ".join(process.name for process in _missing(before, now)) or "nobody"
 
 
-def _answer_of(process: Process | None) -> str:
+def _answer_of(stage: Stage, process: Process | None) -> str:
     """Say whether a service answers on the port that it was given."""
     if process is None:
         return "there is no such process"
@@ -202,4 +204,4 @@ def _answer_of(process: Process | None) -> str:
             f"{process.name} answers on its own port" if status == httpx.codes.OK else f"{status}"
         )
 
-    return settle(ask, until=lambda said: said.endswith("port"), within_s=START_S)
+    return settle(ask, until=lambda said: said.endswith("port"), within_s=stage.patience_s)

@@ -13,7 +13,7 @@ from scheduler.management.verify.readers import (
     read_training,
     settle,
 )
-from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, START_S, Stage
+from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 
 NUMBER = "5"
 TITLE = "Reclaim: what was borrowed comes back for a guarantee, and for nothing else"
@@ -120,7 +120,9 @@ def _check_victim(stage: Stage, victim: Process) -> None:
     )
     event = "Reclaimed:"
     text = settle(
-        lambda: stage.workload_page(name), until=lambda text: event in text, within_s=START_S
+        lambda: stage.workload_page(name),
+        until=lambda text: event in text,
+        within_s=stage.patience_s,
     )
     served = f"{stage.scene.called('unit-c')} / c-1"
     is_told = event in text and served in text.partition(event)[2][:200]

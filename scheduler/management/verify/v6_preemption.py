@@ -14,7 +14,7 @@ from scheduler.management.verify.readers import (
     read_training,
     settle,
 )
-from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, START_S, Stage
+from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 from scheduler.operations.demonstration_data import Unit
 
 NUMBER = "6"
@@ -42,7 +42,8 @@ def carry_out(stage: Stage) -> None:
     training, service = _fill(stage, project="closed", prefix="")
     if training is None or service is None:
         return
-    _is_preempted(stage, training, service)
+    if not _is_preempted(stage, training, service):
+        return
     _resumes(stage, training, service)
     for name in ("service-1", "training"):
         stage.scene.delete(name)
@@ -73,17 +74,17 @@ def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, P
     return training, service
 
 
-def _is_preempted(stage: Stage, training: Process, service: Process) -> None:
+def _is_preempted(stage: Stage, training: Process, service: Process) -> bool:
     sheet = stage.sheet
     sheet.when(f"a second service of {gpus(stage.layout.answers_mgpu)} is submitted to the project")
     stage.submit_service("service-2", project="closed", mgpu=stage.layout.answers_mgpu)
     now = stage.wait_for_processes(
         lambda found: found.of("service-2") is not None and found.of("training") is None
     )
-    log = read_training(training.key)
+    said_so = read_training(training.key).has(SAVED)
     sheet.check(
         expected=f"training: {SAVED}",
-        seen=f"training: {SAVED}" if log.has(SAVED) else "training: no such line",
+        seen=f"training: {SAVED}" if said_so else "training: no such line",
         where="its log",
     )
     sheet.check(
@@ -92,11 +93,14 @@ def _is_preempted(stage: Stage, training: Process, service: Process) -> None:
         where=PROCESS_TABLE,
     )
     _check_same(stage, service)
+    if not said_so:
+        return False
     page = stage.wait_for_page(lambda page: page.waits() == "training")
     sheet.check(
         expected="waiting: training", seen=f"waiting: {page.waits()}", where=stage.page_name
     )
     _check_event(stage, "Preempted:", absent="Reclaimed:")
+    return True
 
 
 def _resumes(stage: Stage, training: Process, service: Process) -> None:
@@ -112,7 +116,9 @@ def _resumes(stage: Stage, training: Process, service: Process) -> None:
         )
         return
     after = settle(
-        lambda: read_training(again.key), until=lambda log: len(log.epochs) >= 2, within_s=START_S
+        lambda: read_training(again.key),
+        until=lambda log: len(log.epochs) >= 2,
+        within_s=stage.patience_s,
     )
     sheet.check(
         expected=f"resumed with (epoch, elapsed, best) = {_triple(before.last_saved)}",
@@ -124,6 +130,11 @@ def _resumes(stage: Stage, training: Process, service: Process) -> None:
         expected=f"the next epoch is {_next_of(before)}",
         seen=f"the next epoch is {after.epochs[0].number if after.epochs else 'missing'}",
         where="its log",
+    )
+    sheet.check(
+        expected="running: service-1, training",
+        seen=f"running: {stage.scene.processes().names()}",
+        where=PROCESS_TABLE,
     )
     _check_same(stage, service)
     _check_event(stage, "equal to the checkpoint", absent="Resumed with loss")
@@ -163,7 +174,9 @@ def _check_same(stage: Stage, service: Process) -> None:
 
 def _check_event(stage: Stage, event: str, *, absent: str) -> None:
     text = settle(
-        lambda: stage.workload_page("training"), until=lambda text: event in text, within_s=START_S
+        lambda: stage.workload_page("training"),
+        until=lambda text: event in text,
+        within_s=stage.patience_s,
     )
     told = event if event in text else "no such event"
     stage.sheet.check(
