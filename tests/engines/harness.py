@@ -81,7 +81,10 @@ class LocalHarness:
             self.engine.terminate(seen.key, grace_s=0, reason="test over")
         for seen in self.engine.observe():
             wait_for(self, seen.key, lambda o: o.ended_at is not None)
-        assert self.engine.orphans() == ()
+        orphans = self.engine.orphans()
+        for orphan in orphans:
+            self.engine.end_orphan(orphan)
+        assert orphans == ()
 
 
 class FakeHarness:
