@@ -54,7 +54,7 @@ class WorkloadForm(forms.Form):
     command = forms.CharField(
         label=_("Command"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("As in a shell, without pipes: python train.py --epochs 500"),
+        help_text=_("As in a shell, without pipes, such as: python {examples}/training/train_digits.py"),
     )
     priority = forms.TypedChoiceField(
         label=_("Priority"), choices=PRIORITIES, required=False, coerce=int, empty_value=None

@@ -43,6 +43,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "day": live_wire.day_to_wire(day),
             "waiting_shown": found.waiting[: live_wire.WAITING_SHOWN],
             "idle_cost_shown": _money(found.tiles),
+            "map_height": _map_height([len(node.devices) for node in found.map.nodes]),
         },
     )
 
@@ -73,6 +74,19 @@ def choose_demonstration(request: HttpRequest) -> HttpResponse:
     if found is None or not found.tiles.gpus:
         call_command("seed_demo", demo=name, verbosity=0)
     return redirect("overview")
+
+
+def _map_height(devices: list[int]) -> float:
+    """Return the height that static/js/live/geometry.js gives the map, so that nothing jumps."""
+    rows = len(devices)
+    bar, pitch = 24, 35.2
+    if rows <= 2 and max(devices, default=0) <= 2:
+        bar, pitch = 44, 62
+    elif rows > 64:
+        bar, pitch = 8, 11
+    elif rows > 16:
+        bar, pitch = 14, 20
+    return 16 + rows * pitch - (pitch - bar) + 8
 
 
 def _money(tiles: overviews.Tiles) -> str:

@@ -9,6 +9,28 @@ export function start(bar) {
   bar.querySelector("[data-theme-switch]")?.addEventListener("click", switchTheme);
   bar.querySelector("[data-menu]")?.addEventListener("click", (event) => switchMenu(event.currentTarget));
   document.addEventListener("click", onClick);
+  startFind(bar.querySelector(".find"));
+}
+
+/** The list under the search box: arrow keys move in it, Escape and a press elsewhere close it. */
+function startFind(form) {
+  const box = form?.querySelector("input");
+  const found = form?.querySelector("[data-found]");
+  if (!box || !found) return;
+  const close = () => found.replaceChildren();
+  document.addEventListener("click", (event) => !form.contains(event.target) && close());
+  form.addEventListener("keydown", (event) => {
+    const links = [box, ...found.querySelectorAll("a")];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") {
+      close();
+      box.focus();
+    } else if (step && links.length > 1) {
+      event.preventDefault();
+      const at = links.indexOf(document.activeElement);
+      links[(at + step + links.length) % links.length].focus();
+    }
+  });
 }
 
 /** Light or dark, kept in a cookie so that the server paints it right from the start. */
