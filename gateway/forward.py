@@ -1,0 +1,258 @@
+"""Takes one request through a replica: a seat, the request, the answer as it comes, the reckoning."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from gateway.desk import Desk, Seat, Ticket, now_us
+from gateway.errors import GatewayError, ReplicaFailed, TookTooLong
+from gateway.exchange import Exchange
+from gateway.upstream import Broken, Connection, Refused, Upstream, head_of, send_body
+from gateway.usage import TokenReader, UsageBook, hour_now
+from scheduler.core.autoscale import SECOND_US
+from scheduler.operations.gateway_keys import Use
+from scheduler.queries.routes import KeyFacts, Route
+
+log = logging.getLogger(__name__)
+
+#: Meant for one connection only, or for the gateway, or none of a replica's business.
+_NOT_TO_REPLICAS = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade host content-length expect authorization cookie x-api-key "
+    b"accept-encoding".split()
+)
+_NOT_TO_CALLERS = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade set-cookie date server".split()
+)
+#: A replica's page must not act in the name of who looks at it: it shares the product's address.
+_GUARDS = [
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+]
+MOST_REFUSALS = 20
+
+
+class Cut(Exception):
+    """An answer that has begun can't be ended well: the caller's connection is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A request's place: where it goes, and whom to tell once it has gone."""
+
+    seat: Seat
+    ticket: Ticket
+    target: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Reckoning:
+    """What is known of a request for its usage."""
+
+    began_us: int
+    seated_us: int = 0
+    cost_nano: int = 0
+    failed: bool = False
+    answered: bool = False
+    reader: TokenReader = field(default_factory=TokenReader)
+
+
+class Forwarder:
+    """Carries requests to replicas and back."""
+
+    def __init__(self, *, upstream: Upstream, book: UsageBook) -> None:
+        self._upstream = upstream
+        self._book = book
+
+    async def forward(
+        self, *, exchange: Exchange, desk: Desk, key: KeyFacts, model: str, target: bytes
+    ) -> None:
+        """Serve a request of ``key`` at ``target`` of the service, whatever comes of it.
+
+        Raises:
+            GatewayError: no answer was begun.
+        """
+        reckoning = Reckoning(began_us=now_us())
+        desk.demand.arrive(now_us=reckoning.began_us)
+        try:
+            await self._serve(exchange, desk, target, reckoning)
+            reckoning.answered = True
+        except GatewayError:
+            reckoning.failed = True
+            raise
+        finally:
+            ended_us = now_us()
+            latency_us = ended_us - reckoning.began_us if reckoning.answered else None
+            desk.demand.leave(now_us=ended_us, latency_us=latency_us)
+            self._book.add(_use_of(desk, key, model, reckoning, ended_us))
+
+    async def _serve(
+        self, exchange: Exchange, desk: Desk, target: bytes, reckoning: Reckoning
+    ) -> None:
+        deadline = asyncio.get_running_loop().time() + desk.route.request_timeout_s
+        refusals = 0
+        while True:
+            ticket = Ticket()
+            seat = await desk.sit(ticket, deadline=deadline, again=refusals > 0)
+            reckoning.seated_us = now_us()
+            try:
+                await self._at_replica(exchange, desk, _Turn(seat, ticket, target), reckoning)
+                return
+            except Refused as refused:
+                refusals += 1
+                desk.suspect(seat.endpoint.replica_id)
+                if refusals >= MOST_REFUSALS:
+                    message = f"No replica of {desk.route.name} takes a connection."
+                    raise ReplicaFailed(message) from refused
+            finally:
+                ticket.sent.set()
+                reckoning.cost_nano += desk.leave(seat)
+
+    async def _at_replica(
+        self, exchange: Exchange, desk: Desk, turn: _Turn, reckoning: Reckoning
+    ) -> None:
+        """Send the request and pass the answer on.
+
+        Raises:
+            Refused: nothing was sent; another replica may be tried.
+        """
+        host, port = turn.seat.endpoint.host, turn.seat.endpoint.port
+        connection = await self._upstream.connect(host, port)
+        body = exchange.whole_body()
+        head = _head_of(exchange, turn.target, f"{host}:{port}", body)
+        connection.begin(exchange.method.encode(), head + (body or b""))
+        turn.ticket.sent.set()
+        sender = None
+        if body is None:
+            is_chunked = exchange.header(b"content-length") is None
+            sender = asyncio.create_task(_send_rest(exchange, connection, is_chunked))
+        try:
+            await self._answer(exchange, connection, turn, desk.route, reckoning)
+        except BaseException:
+            connection.close()  # what is computed for it is in vain
+            raise
+        finally:
+            if sender is not None:
+                sender.cancel()
+            self._upstream.give_back(host, port, connection)
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        connection: Connection,
+        turn: _Turn,
+        route: Route,
+        reckoning: Reckoning,
+    ) -> None:
+        passed_s = (now_us() - reckoning.began_us) / SECOND_US
+        try:
+            async with asyncio.timeout(route.request_timeout_s - passed_s) as limit:
+                await connection.wait_for_head()
+                is_stream = _is_stream(connection)
+                reckoning.reader = TokenReader(is_stream=is_stream)
+                reckoning.failed = connection.status >= 500
+                headers = _answer_headers(connection, turn.seat, reckoning)
+                await exchange.begin_answer(connection.status, headers)
+                await _pass_on(exchange, connection, reckoning.reader, limit, route)
+        except (TimeoutError, Broken) as error:
+            reckoning.failed = True
+            failure = _failure_of(error, begun=exchange.answering)
+            if not exchange.answering:
+                raise failure from error
+            if not is_stream:
+                raise Cut from error
+            connection.close()
+            await exchange.end_answer(b"data: " + failure.body() + b"\n\n")
+
+
+async def _pass_on(
+    exchange: Exchange,
+    connection: Connection,
+    reader: TokenReader,
+    limit: asyncio.Timeout,
+    route: Route,
+) -> None:
+    """Pass the answer on, part by part as it comes; the time limit is then between two parts."""
+    loop = asyncio.get_running_loop()
+    while True:
+        limit.reschedule(loop.time() + route.request_timeout_s)
+        data = await connection.read()
+        reader.feed(data)
+        if connection.complete:
+            await exchange.end_answer(data)
+            return
+        await exchange.send_part(data)
+
+
+def _failure_of(error: Exception, *, begun: bool) -> ReplicaFailed | TookTooLong:
+    where = "in the middle of its answer" if begun else "before it answered"
+    if isinstance(error, TimeoutError):
+        return TookTooLong(f"The replica was silent for the request timeout {where}.")
+    return ReplicaFailed(f"The replica broke off {where}.")
+
+
+def _head_of(exchange: Exchange, target: bytes, host: str, body: bytes | None) -> bytes:
+    headers = [(n, v) for n, v in exchange.headers if n not in _NOT_TO_REPLICAS]
+    length = exchange.header(b"content-length")
+    if body is not None:
+        length = str(len(body)).encode()
+        if body or exchange.method not in ("GET", "HEAD", "DELETE", "OPTIONS"):
+            headers.append((b"content-length", length))
+    elif length is not None:
+        headers.append((b"content-length", length))
+    else:
+        headers.append((b"transfer-encoding", b"chunked"))
+    return head_of(method=exchange.method, target=target, host=host, headers=headers)
+
+
+async def _send_rest(exchange: Exchange, connection: Connection, is_chunked: bool) -> None:  # noqa: FBT001
+    try:
+        await send_body(connection=connection, chunks=exchange.chunks(), is_chunked=is_chunked)
+    except Broken:
+        log.debug("gateway.upload.broken")  # whoever reads the answer sees it too
+
+
+def _is_stream(connection: Connection) -> bool:
+    return any(
+        name == b"content-type" and value.startswith(b"text/event-stream")
+        for name, value in connection.headers
+    )
+
+
+def _answer_headers(
+    connection: Connection, seat: Seat, reckoning: Reckoning
+) -> list[tuple[bytes, bytes]]:
+    queued_ms = (reckoning.seated_us - reckoning.began_us) // 1000
+    return [
+        *((n, v) for n, v in connection.headers if n not in _NOT_TO_CALLERS),
+        *_GUARDS,
+        (b"x-tidegate-replica", str(seat.endpoint.replica_id).encode()),
+        (b"x-tidegate-queued-ms", str(queued_ms).encode()),
+    ]
+
+
+def _use_of(
+    desk: Desk,
+    key: KeyFacts,
+    model: str,
+    reckoning: Reckoning,
+    ended_us: int,
+) -> Use:
+    tokens = reckoning.reader.tokens()
+    seated_us = reckoning.seated_us or ended_us
+    return Use(
+        key_id=key.id,
+        project_id=desk.route.project_id,
+        model=model,
+        hour_at=hour_now(),
+        requests=1,
+        errors=int(reckoning.failed),
+        input_tokens=tokens.taken,
+        output_tokens=tokens.made,
+        served_ms=(ended_us - seated_us) // 1000,
+        queued_ms=(seated_us - reckoning.began_us) // 1000,
+        cost_micro=reckoning.cost_nano // 1000,
+    )

@@ -1,0 +1,448 @@
+"""Holding, order, balance, limits, slots and leases, over real sockets (field scenarios B16 to B20)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scheduler import events, models
+from scheduler.operations import gateway_keys
+from scheduler.operations.authority import SYSTEM
+from scheduler.telemetry import demand
+from tests.gateway.conftest import fetch, now
+from tests.product import wait_until
+
+
+def chat(gateway, key, text="", model="small", **options):
+    address = gateway if isinstance(gateway, str) else gateway.address
+    body = {"model": model, "messages": [{"role": "user", "content": text}], **options}
+    return fetch(f"{address}/v1/chat/completions", key=key, body=body)
+
+
+def begin(address, key, text):
+    """Send a streamed chat and return its connection, without waiting for the answer."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+    body = {"model": "small", "stream": True, "messages": [{"content": text}]}
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+    return connection
+
+
+def open_stream(gateway, key, text):
+    """Begin a streamed chat and return its connection and answer, unread."""
+    connection = begin(gateway.address, key, text)
+    return connection, connection.getresponse()
+
+
+def counted(workload):
+    """Return (in flight, waiting) as the tick reads them."""
+    told = demand.read(
+        client=events.client(), workload_ids=[workload.pk], window_s=60, now_s=int(time.time())
+    )
+    counts = told.services.get(workload.pk, demand.Counts())
+    return counts.in_flight, counts.waiting
+
+
+@pytest.fixture
+def small(town, gateway):
+    workload = town.service("small", hard_limit=2, low=0)
+    gateway.sees(workload, replicas=0)
+    return workload
+
+
+def test_500_requests_at_a_service_at_zero_get_500_answers_in_order(town, gateway):
+    # Given a service without a replica, and 500 requests that come one after the other
+    small = town.service("small", low=0)
+    gateway.sees(small, replicas=0)
+    key = town.key()
+    with ThreadPoolExecutor(500) as callers:
+        asked = []
+        for number in range(500):
+            asked.append(callers.submit(chat, gateway, key, f"id={number}"))
+            wait_until(lambda n=number: gateway.waits_for(small) > n, within_s=20, what="it waits")
+        # When its first replica answers
+        replica = town.start_process()
+        town.ready(small, replica)
+        answers = [each.result(timeout=60) for each in asked]
+    # Then all 500 are answered, none refused and none twice, in the order in which they came
+    assert {status for status, _, _ in answers} == {200}
+    assert replica.seen()["order"] == [str(number) for number in range(500)]
+    assert all(int(headers["x-tidegate-queued-ms"]) >= 0 for _, _, headers in answers)
+
+
+def test_b18_a_burst_on_a_sleeping_service_does_not_drown_the_first_replica(town, gateway, small):
+    # Given at most 2 in flight for each replica, and 8 requests within a second, two of them streams
+    key = town.key()
+    with ThreadPoolExecutor(8) as callers:
+        asked = [
+            callers.submit(chat, gateway, key, f"id={n} wait=0.1", stream=n in (2, 5))
+            for n in range(8)
+        ]
+        wait_until(lambda: gateway.waits_for(small) == 8, within_s=10, what="all eight wait")
+        replica = town.start_process()
+        town.ready(small, replica)
+        answers = [each.result(timeout=30) for each in asked]
+    # Then all are answered, and the replica never saw more than two at once
+    assert [status for status, _, _ in answers] == [200] * 8
+    seen = replica.seen()
+    assert seen["most"] == 2
+    assert len(seen["order"]) == len(set(seen["order"])) == 8
+
+
+def test_held_requests_count_as_demand_and_wake_the_tick(town, gateway, small):
+    before = events.wake_count()
+    key = town.key()
+    with ThreadPoolExecutor(2) as callers:
+        asked = callers.submit(chat, gateway, key)
+        wait_until(lambda: counted(small) == (0, 1), within_s=5, what="it is counted")
+        assert events.wake_count() > before
+        town.ready(small, town.start_process())
+        assert asked.result(timeout=20)[0] == 200
+    wait_until(lambda: counted(small) == (0, 0), within_s=5, what="it is counted no more")
+
+
+def test_a_waiting_room_has_a_last_place(town, gateway):
+    small = town.service("small", low=0, waiting_limit=3, request_timeout_s=2)
+    gateway.sees(small, replicas=0)
+    key = town.key()
+    with ThreadPoolExecutor(3) as callers:
+        held = [callers.submit(chat, gateway, key) for _ in range(3)]
+        wait_until(lambda: gateway.waits_for(small) == 3, within_s=5, what="three wait")
+        status, body, headers = chat(gateway, key)
+        assert status == 429
+        assert headers["retry-after"]
+        assert json.loads(body)["error"]["code"] == "waiting_room_full"
+        # And those that wait in vain are told so when the request timeout is over
+        answers = [each.result(timeout=20) for each in held]
+    assert [status for status, _, _ in answers] == [503] * 3
+    assert all(headers["retry-after"] for _, _, headers in answers)
+
+
+def test_b19_a_service_that_has_failed_says_so_at_once(town, gateway, small):
+    key = town.key()
+    with ThreadPoolExecutor(5) as callers:
+        held = [callers.submit(chat, gateway, key) for _ in range(5)]
+        wait_until(lambda: gateway.waits_for(small) == 5, within_s=5, what="five wait")
+        models.Workload.objects.filter(pk=small.pk).update(
+            phase="failed", failure={"message": "no such file: model.gguf"}
+        )
+        answers = [each.result(timeout=20) for each in held]
+    answers.append(chat(gateway, key))
+    for status, body, headers in answers:
+        assert status == 503
+        assert "no such file: model.gguf" in json.loads(body)["error"]["message"]
+        assert headers["retry-after"] == "60"
+
+
+def test_b19_what_is_in_the_way_of_a_replica_is_said(town, gateway):
+    small = town.service("small", low=0, request_timeout_s=1)
+    models.Workload.objects.filter(pk=small.pk).update(
+        reason_code="NonPreemptibleOverQuota",
+        reason={
+            "code": "NonPreemptibleOverQuota",
+            "level": "project",
+            "resource": "gpu",
+            "quota": 250,
+            "allocated": 240,
+            "requested": 100,
+        },
+    )
+    gateway.sees(small, replicas=0)
+    status, body, _ = chat(gateway, town.key())
+    assert status == 503
+    assert "prod-inference" in json.loads(body)["error"]["message"]
+
+
+def test_a_caller_that_hangs_up_leaves_the_line(town, gateway, small):
+    connection = begin(gateway.address, town.key(), "")
+    wait_until(lambda: gateway.waits_for(small) == 1, within_s=5, what="it waits")
+    connection.close()
+    wait_until(lambda: gateway.waits_for(small) == 0, within_s=5, what="it has left the line")
+    wait_until(lambda: counted(small) == (0, 0), within_s=5, what="it counts no more")
+
+
+def test_the_least_busy_replica_is_chosen(town, gateway):
+    small = town.service("small")
+    first, second = town.start_process(), town.start_process()
+    town.ready(small, first)
+    town.ready(small, second)
+    gateway.sees(small, replicas=2)
+    key = town.key()
+    with ThreadPoolExecutor(6) as callers:
+        list(callers.map(lambda n: chat(gateway, key, f"id={n} wait=0.4"), range(6)))
+    assert (first.seen()["most"], second.seen()["most"]) == (3, 3)
+
+
+def test_a_replica_that_refuses_connections_is_passed_over(town, gateway):
+    small = town.service("small")
+    gone, alive = town.start_process(), town.start_process()
+    town.ready(small, gone)
+    town.ready(small, alive)
+    gateway.sees(small, replicas=2)
+    gone.end()
+    key = town.key()
+    answers = [chat(gateway, key, f"id={n}")[0] for n in range(6)]
+    assert answers == [200] * 6
+    assert alive.seen()["order"] == [str(n) for n in range(6)]
+
+
+def test_a_request_whose_only_replica_refuses_waits_for_the_next(town, gateway):
+    small = town.service("small")
+    gone = town.start_process()
+    row = town.ready(small, gone)
+    gateway.sees(small, replicas=1)
+    gone.end()
+    with ThreadPoolExecutor(1) as callers:
+        asked = callers.submit(chat, gateway, town.key(), "id=1")
+        wait_until(lambda: gateway.waits_for(small) == 1, within_s=5, what="it waits")
+        town.leave(row)
+        town.ready(small, town.start_process())
+        assert asked.result(timeout=20)[0] == 200
+
+
+def test_b20_a_replica_that_leaves_gets_no_new_requests_and_finishes_its_stream(town, gateway):
+    # Given one replica in the middle of a stream
+    small = town.service("small", low=0)
+    old = town.start_process()
+    row = town.ready(small, old)
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    connection, answer = open_stream(gateway, key, "id=long chunks=20 gap=0.1")
+    assert answer.readline().startswith(b"data:")
+    # When it is being drained, and a request arrives
+    service = models.InferenceService.objects.get(workload=small)
+    service.draining = {str(row.pk): 0}
+    service.save()
+    gateway.sees(small, replicas=0)
+    with ThreadPoolExecutor(1) as callers:
+        asked = callers.submit(chat, gateway, key, "id=late")
+        wait_until(lambda: gateway.waits_for(small) == 1, within_s=5, what="it is held")
+        # Then the stream ends as it should, and the request is served by the next replica
+        rest = answer.read()
+        fresh = town.start_process()
+        town.ready(small, fresh)
+        assert asked.result(timeout=20)[0] == 200
+    connection.close()
+    assert rest.endswith(b"data: [DONE]\n\n")
+    assert (old.seen()["order"], fresh.seen()["order"]) == (["long"], ["late"])
+
+
+def test_b16_no_slot_leaks(town, gateway):
+    # Given one replica that takes at most 2 at once
+    small = town.service("small", hard_limit=2, request_timeout_s=2)
+    replica = town.start_process()
+    row = town.ready(small, replica)
+    gateway.sees(small, replicas=1)
+    key = town.key()
+
+    def is_free():
+        wait_until(lambda: counted(small) == (0, 0), within_s=5, what="nothing is in flight")
+        assert chat(gateway, key)[0] == 200
+
+    # When two streaming callers hang up after three chunks
+    for _ in range(2):
+        connection, answer = open_stream(gateway, key, "chunks=100 gap=0.1")
+        for _ in range(3):
+            answer.readline()
+        answer.close()
+        connection.close()
+    wait_until(lambda: replica.seen()["broken_off"] == 2, within_s=5, what="both are broken off")
+    is_free()
+    # one is not answered in time
+    status, body, _ = chat(gateway, key, "wait=10")
+    assert (status, json.loads(body)["error"]["code"]) == (504, "request_timeout")
+    is_free()
+    # one body is malformed
+    assert fetch(f"{gateway.address}/v1/chat/completions", key=key, body=b"{oops")[0] == 400
+    is_free()
+    # and the replica dies in the middle of an answer
+    _, answer = open_stream(gateway, key, "chunks=9 die=1")
+    assert b"broke off in the middle" in answer.read()
+    town.leave(row)
+    # Then nothing is left in flight, and the next replica serves
+    wait_until(lambda: counted(small) == (0, 0), within_s=5, what="nothing is in flight")
+    town.ready(small, town.start_process())
+    assert chat(gateway, key)[0] == 200
+
+
+def test_b16_a_killed_gateway_takes_its_counts_with_it(town, start_gateway):
+    small = town.service("small", hard_limit=1)
+    town.ready(small, town.start_process())
+    key = town.key()
+    address, process = start_gateway()
+    # Given the only slot is taken through one gateway process
+    connection = begin(address, key, "wait=30")
+    wait_until(lambda: counted(small) == (1, 0), within_s=10, what="it is in flight")
+    # When that process is killed
+    process.kill()
+    process.wait(timeout=10)
+    connection.close()
+    # Then a new one begins without it, at once
+    second, _ = start_gateway()
+    assert counted(small) == (0, 0)
+    assert chat(second, key)[0] == 200
+
+
+def test_two_gateways_keep_the_hard_limit_together(town, start_gateway):
+    small = town.service("small", hard_limit=2)
+    replica = town.start_process()
+    town.ready(small, replica)
+    key = town.key()
+    addresses = [start_gateway()[0], start_gateway()[0]]
+    with ThreadPoolExecutor(12) as callers:
+        answers = list(
+            callers.map(lambda n: chat(addresses[n % 2], key, f"id={n} wait=0.1"), range(12))
+        )
+    assert [status for status, _, _ in answers] == [200] * 12
+    assert replica.seen()["most"] == 2
+
+
+# --- Keys and usage -------------------------------------------------------------------------------
+
+
+def test_usage_is_kept_per_key_and_model(town, gateway):
+    small = town.service("small", model_names=("small", "other-name"))
+    models.GpuPrice.objects.create(price_per_hour=3600, from_at=now())
+    town.ready(small, town.start_process())
+    gateway.sees(small, replicas=1)
+    key = town.key(name="team")
+    chat(gateway, key, "chunks=4")
+    chat(gateway, key, "chunks=6 wait=0.2", stream=True, stream_options={"include_usage": True})
+    chat(gateway, key, "chunks=5", stream=True, model="other-name")
+
+    def rows():
+        return {row.model: row for row in models.GatewayUsage.objects.all()}
+
+    wait_until(
+        lambda: sum(row.requests for row in rows().values()) == 3, within_s=10, what="it is kept"
+    )
+    used = rows()
+    assert (used["small"].input_tokens, used["small"].output_tokens) == (22, 10)
+    # A stream that was not asked for its usage: its events are counted
+    assert (used["other-name"].input_tokens, used["other-name"].output_tokens) == (0, 5)
+    assert used["small"].served_ms >= 200
+    # A quarter of a GPU at 3600 an hour, for 0.2 s and a little
+    assert 50_000 <= used["small"].cost_micro <= 500_000
+
+
+LIMITS = [
+    ("a minute", {"requests_per_minute": 2}, "rate_limit_exceeded"),
+    ("a day", {"tokens_per_day": 25}, "rate_limit_exceeded"),
+    ("in money", {"budget_micro": 1}, "insufficient_quota"),
+]
+
+
+@pytest.mark.parametrize(("name", "terms", "code"), LIMITS, ids=[row[0] for row in LIMITS])
+def test_limits_of_a_key(town, gateway, name, terms, code):
+    small = town.service("small")
+    models.GpuPrice.objects.create(price_per_hour=3600, from_at=now())
+    town.ready(small, town.start_process())
+    gateway.sees(small, replicas=1)
+    key = town.key(**terms)
+    for _ in range(2):
+        assert chat(gateway, key, "chunks=4 wait=0.05")[0] == 200
+    refusals = []
+
+    def is_refused():
+        refusals.append(chat(gateway, key))
+        return refusals[-1][0] == 429
+
+    # What was used is read again every two seconds; a minute's count is exact.
+    wait_until(is_refused, within_s=10, what="it is refused")
+    _, body, headers = refusals[-1]
+    assert json.loads(body)["error"]["code"] == code
+    assert int(headers["retry-after"]) > 0
+
+
+def test_a_revoked_key_ends(town, gateway):
+    key = town.key()
+    assert fetch(f"{gateway.address}/v1/models", key=key)[0] == 200
+    row = models.GatewayKey.objects.get()
+    assert key not in (row.digest, row.prefix)
+    gateway_keys.revoke_key(key_id=row.pk, authority=SYSTEM, now=now())
+    wait_until(
+        lambda: fetch(f"{gateway.address}/v1/models", key=key)[0] == 401,
+        within_s=6,
+        what="it is refused",
+    )
+
+
+def test_a_department_key_reaches_its_projects_and_allowed_models_only(town, gateway):
+    for name, project in (("a", "dev-chat"), ("b", "dev-embed"), ("c", "prod-inference")):
+        gateway.sees(town.service(name, of=project), replicas=0)
+
+    def listed(key):
+        data = json.loads(fetch(f"{gateway.address}/v1/models", key=key)[1])["data"]
+        return [model["id"] for model in data]
+
+    assert listed(town.key(department="dev-test")) == ["a", "b"]
+    assert listed(town.key(department="dev-test", allowed_models=("b", "c"))) == ["b"]
+    assert listed(town.key(of="prod-inference")) == ["c"]
+
+
+# --- What passes through --------------------------------------------------------------------------
+
+
+def test_any_path_of_a_service(town, gateway):
+    small = town.service("small")
+    replica = town.start_process()
+    town.ready(small, replica)
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    base = f"{gateway.address}/services/prod-inference/small"
+    status, body, headers = fetch(f"{base}/echo/a%20b?x=1", key=key, headers={"Cookie": "s=1"})
+    assert (status, json.loads(body)) == (
+        200,
+        {"path": "/echo/a b", "query": "x=1", "size": 0, "method": "GET"},
+    )
+    assert "sandbox" in headers["content-security-policy"]
+    # The caller's key and cookies never reach the replica
+    assert not {"authorization", "cookie"} & set(replica.seen()["headers"])
+    assert fetch(f"{gateway.address}/services/dev-chat/small/echo", key=key)[0] == 404
+    assert fetch(f"{base}/echo", key="tg-wrong")[0] == 401
+
+
+@pytest.mark.parametrize("size", [100_000, 5_000_000])
+def test_a_large_body_passes_and_is_not_held_whole(town, gateway, size):
+    small = town.service("small")
+    town.ready(small, town.start_process())
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    address = f"{gateway.address}/services/prod-inference/small/echo"
+    assert json.loads(fetch(address, key=key, body=b"x" * size)[1])["size"] == size
+    # The model may stand behind all of it
+    body = {"messages": [{"role": "user", "content": "x" * size + " chunks=2"}], "model": "small"}
+    status, answer, _ = fetch(f"{gateway.address}/v1/chat/completions", key=key, body=body)
+    assert (status, json.loads(answer)["usage"]["completion_tokens"]) == (200, 2)
+
+
+def test_a_body_beyond_the_bound_is_refused(town, gateway, small):
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+    connection.putrequest("POST", "/services/prod-inference/small/echo")
+    connection.putheader("Authorization", f"Bearer {town.key()}")
+    connection.putheader("Content-Length", str(65 * 1024 * 1024))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_a_gauge_of_the_replicas_becomes_the_custom_metric(town, gateway):
+    from scheduler.core.autoscale import Metric
+
+    small = town.service("small", metric=Metric.CUSTOM, gauge_name="queue_length")
+    replica = town.start_process()
+    town.ready(small, replica)
+    fetch(f"http://127.0.0.1:{replica.port}/gauge/42")
+
+    def read():
+        told = demand.read(
+            client=events.client(), workload_ids=[small.pk], window_s=60, now_s=int(time.time())
+        )
+        total = list(told.buckets.get(small.pk, {}).values())
+        return any(bucket.gauge_milli == 42_000 * bucket.gauges > 0 for bucket in total)
+
+    wait_until(read, within_s=10, what="the gauge is recorded")
