@@ -55,4 +55,5 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="quotas", label=_("Quotas"), icon="network"),
         NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
+        NavItem(name="reports", label=_("Consumption"), icon="chart-column"),
     )

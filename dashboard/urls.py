@@ -7,7 +7,7 @@ from django.contrib.auth import views as auth
 from django.urls import path
 from django.views.i18n import JavaScriptCatalog, set_language
 
-from dashboard.views import decisions, live, nodes, overview, quotas, search, workloads
+from dashboard.views import decisions, live, nodes, overview, quotas, reports, search, workloads
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -23,6 +23,9 @@ urlpatterns = [
     path("nodes", nodes.nodes, name="nodes"),
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),
+    path("reports", reports.consumption, name="reports"),
+    path("reports/intervals", reports.interval_list, name="report_intervals"),
+    path("reports/consumption.<str:ending>", reports.download, name="report_download"),
     path("search", search.search, name="search"),
     path("api/v1/live", live.live, name="live"),
     path(

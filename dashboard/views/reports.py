@@ -43,8 +43,8 @@ def consumption(request: HttpRequest) -> HttpResponse:
     }
     try:
         asked = _asked(request)
-        context["page"] = page.make_page(visible=visible, asked=asked, now=timezone.now())
-        context["asked"] = asked
+        made = page.make_page(visible=visible, asked=asked, now=timezone.now())
+        context |= {"page": made, "asked": asked, "names": made.names}
     except ReportRefused as refused:
         context["refused"] = str(refused)
         context["names"] = usage_names.read_names(visible=visible)
@@ -101,9 +101,7 @@ def interval_list(request: HttpRequest) -> HttpResponse:
 
 def _asked(request: HttpRequest) -> Asked:
     given = {name: request.GET.getlist(name) for name in request.GET}
-    return parse_asked(
-        words=given, zone=timezone.get_current_timezone_name(), now=timezone.now()
-    )
+    return parse_asked(words=given, zone=timezone.get_current_timezone_name(), now=timezone.now())
 
 
 def _file(report: Report, ending: str) -> HttpResponseBase:

@@ -6,6 +6,8 @@ import { format, gettext } from "../lib/i18n.js";
 /** Options that keep figures here: no button that sends them to the maker of the library. */
 const CONFIG = { displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, scrollZoom: false, doubleClick: "reset" };
 const BAR_PX = 30;
+/** Units with the most idle hours have their names beside their dots. */
+const LABELLED = 3;
 
 let loading;
 
@@ -76,17 +78,19 @@ function idle(chart, colors) {
   const rows = chart.units.filter((row) => row.allocated > 0);
   const shares = rows.map((row) => (100 * row.idle) / row.allocated);
   const middle = rows.reduce((sum, row) => sum + row.allocated, 0) / Math.max(1, rows.length);
+  const labelled = new Set([...rows].sort((one, other) => other.idle - one.idle).slice(0, LABELLED).map((row) => row.key));
   const line = (ends) => ({ type: "line", line: { color: colors.line, width: 1, dash: "dot" }, layer: "below", ...ends });
   const trace = {
     type: "scatter",
-    mode: rows.length > 12 ? "markers" : "markers+text",
+    mode: "markers+text",
     x: rows.map((row) => row.allocated),
     y: shares,
-    text: rows.map((row) => short(row.name)),
+    text: rows.map((row) => (labelled.has(row.key) ? short(row.name) : "")),
+    customdata: rows.map((row) => row.name),
     textposition: "top center",
     cliponaxis: false,
     marker: { size: 10, color: rows.map((row) => colors.project(row.color)), line: { color: colors.surface, width: 1 } },
-    hovertemplate: "%{text}<br>%{x:,.2f} h<br>%{y:.0f}%<extra></extra>",
+    hovertemplate: "%{customdata}<br>%{x:,.2f} h<br>%{y:.0f}%<extra></extra>",
   };
   const layout = {
     hovermode: "closest",

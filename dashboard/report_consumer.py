@@ -1,0 +1,89 @@
+"""The consumption page's socket: the running period's figures, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.utils import timezone, translation
+
+from access.models import User
+from access.scopes import visibility_of
+from dashboard.live_client import Client
+from dashboard.live_read import zone_named
+from dashboard.reader_zone import ZONE_COOKIE
+from reports.asked import parse_asked
+from reports.page import live_state
+from reports.refused import ReportRefused
+
+EVERY_S = 2.0
+#: A report that takes long is made less often: at most this part of the time goes into it.
+SHARE_OF_TIME = 0.1
+MOST_BYTES = 4096
+
+
+class ReportConsumer(AsyncWebsocketConsumer):
+    """One open report. Whoever may no longer see something gets the next figures without it."""
+
+    channel_layer_alias = ""
+    task: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Take signed-in users in; others are told to sign in."""
+        await self.accept()
+        user = self.scope.get("user")
+        if not isinstance(user, User) or not user.is_active:
+            await self.close(code=Client.SIGN_IN)
+            return
+        self.task = asyncio.create_task(self._tell(user.pk))
+
+    async def disconnect(self, code: int) -> None:
+        """End this connection's work."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    async def _tell(self, user_id: int) -> None:
+        query = bytes(self.scope.get("query_string", b""))[:MOST_BYTES].decode("utf-8", "replace")
+        cookies = self.scope.get("cookies", {})
+        language = _language(cookies.get(settings.LANGUAGE_COOKIE_NAME, ""))
+        zone = cookies.get(ZONE_COOKIE, "")
+        while True:
+            began = time.monotonic()
+            state = await database_sync_to_async(_state)(user_id, query, language, zone)
+            if state is None:
+                await self.close(code=Client.SIGN_IN)
+                return
+            await self.send(text_data=json.dumps(state, ensure_ascii=False))
+            took_s = time.monotonic() - began
+            await asyncio.sleep(max(EVERY_S, took_s / SHARE_OF_TIME))
+
+
+def _language(code: str) -> str:
+    try:
+        return translation.get_supported_language_variant(code)
+    except LookupError:
+        return settings.LANGUAGE_CODE
+
+
+def _state(user_id: int, query: str, language: str, zone: str) -> dict[str, Any] | None:
+    """Return the figures as the user may see them now; None for one who is gone."""
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        return None
+    now = timezone.now()
+    with translation.override(language), timezone.override(zone_named(zone)):
+        try:
+            asked = parse_asked(
+                words=parse_qs(query), zone=timezone.get_current_timezone_name(), now=now
+            )
+            state = live_state(visible=visibility_of(user=user), asked=asked, now=now)
+        except ReportRefused as refused:
+            return {"t": "refused", "why": str(refused)}
+    return {"t": "report", **state}

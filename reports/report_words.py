@@ -1,0 +1,54 @@
+"""Words for the choices of a report, in the reader's language. A code without a word raises."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from reports.asked import Preset
+from reports.consumption import Segment
+from reports.periods import Bucket
+
+
+def choices() -> dict[str, list[tuple[str, str]]]:
+    """Return the choices of the form: code and word."""
+    return {
+        "period": [(one.value, preset_name(one)) for one in Preset],
+        "by": [(one.value, segment_name(one)) for one in Segment],
+        "step": [(one.value, bucket_name(one)) for one in Bucket],
+    }
+
+
+def preset_name(preset: Preset) -> str:
+    """Return a period's word."""
+    return {
+        Preset.TODAY: _("Today"),
+        Preset.YESTERDAY: _("Yesterday"),
+        Preset.DAYS_7: _("Last 7 days"),
+        Preset.DAYS_30: _("Last 30 days"),
+        Preset.THIS_MONTH: _("This month"),
+        Preset.LAST_MONTH: _("Last month"),
+        Preset.CUSTOM: _("From – until"),
+    }[preset]
+
+
+def segment_name(segment: Segment) -> str:
+    """Return a segment's word."""
+    return {
+        Segment.CLUSTER: _("Cluster"),
+        Segment.DEPARTMENT: _("Department"),
+        Segment.PROJECT: _("Project"),
+        Segment.POOL: _("Node pool"),
+        Segment.WORKLOAD: _("Workload"),
+        Segment.USER: _("User"),
+    }[segment]
+
+
+def bucket_name(bucket: Bucket) -> str:
+    """Return a step's word."""
+    return {
+        Bucket.WHOLE: _("Whole period"),
+        Bucket.HOUR: _("By hour"),
+        Bucket.DAY: _("By day"),
+        Bucket.WEEK: _("By week"),
+        Bucket.MONTH: _("By month"),
+    }[bucket]
