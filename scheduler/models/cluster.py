@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.db import models
 from django.db.models import F, Q
 
@@ -26,6 +28,8 @@ class Cluster(models.Model):
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     name = models.CharField(max_length=80, default="tidegate")
+    #: Ties the folder of running work to this database: its replica ids mean nothing to another.
+    uid = models.UUIDField(default=uuid.uuid4, editable=False)
     generation = models.BigIntegerField(default=0)
     #: Number of the last finished cycle and when it ended.
     cycle = models.BigIntegerField(default=0)

@@ -273,9 +273,7 @@ def test_what_its_owner_stopped_meanwhile_is_left_out_alone(ticker):
     seven_trainings(place, count=2)
     cluster, (loaded,) = load.load_pools()
     plan = cycle.decide(snapshot=loaded.snapshot, policy=loaded.policy, now_us=to_us(START))
-    workloads.stop_workload(
-        workload_id=place.workloads["train-1"].pk, authority=SYSTEM, now=START
-    )
+    workloads.stop_workload(workload_id=place.workloads["train-1"].pk, authority=SYSTEM, now=START)
     applied = apply.apply_plan(
         loaded=loaded, plan=plan, generation=cluster.generation, now=START, cycle=1
     )
