@@ -10,3 +10,7 @@ class SchedulerConfig(AppConfig):
 
     name = "scheduler"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from scheduler import checks  # noqa: F401

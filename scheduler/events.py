@@ -8,6 +8,7 @@ import logging
 import redis
 from django.conf import settings
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +58,7 @@ def wake() -> None:
     try:
         client().incr(WAKE_KEY)
         current_app.send_task("scheduler.tasks.tick", expires=2, retry=False)
-    except (
-        redis.RedisError,
-        OSError,
-        current_app.connection_for_write().recoverable_connection_errors,
-    ):
+    except (redis.RedisError, OperationalError, OSError):
         log.warning("events.wake.failed", exc_info=True)
 
 

@@ -185,7 +185,7 @@ def _checked_name(name: str, taken: object) -> str:
 def _free_slug(name: str, model: type[models.Department] | type[models.Project]) -> str:
     base = slugify(name, allow_unicode=True) or "unit"
     slug, number = base, 1
-    while model.objects.filter(slug=slug).exists():  # type: ignore[attr-defined]
+    while model.objects.filter(slug=slug).exists():
         number += 1
         slug = f"{base}-{number}"
     return slug

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,7 @@ class Problem:
     code: str
     #: A sentence in English; pages translate by code and params.
     message: str
-    params: dict[str, object] = field(default_factory=dict)
+    params: dict[str, object] = dataclasses.field(default_factory=dict)
 
 
 class Refused(Exception):

@@ -11,6 +11,7 @@ from django.db.models import F
 
 from scheduler import models
 from scheduler.core import plan as plans
+from scheduler.core.snapshot import Placement
 from scheduler.core.units import fraction_mib, memory_request_mgpu
 from scheduler.core.vocabulary import Phase, ReplicaPhase, Rule
 from scheduler.tick import ledger
@@ -160,7 +161,7 @@ def _book(
     workload: models.Workload,
     ordinal: int,
     attempt: int,
-    placement: plans.Placement,
+    placement: Placement,
 ) -> None:
     node = work.loaded.nodes[placement.node]
     devices = [work.loaded.devices[(placement.node, index)] for index in placement.devices]
@@ -285,9 +286,7 @@ def _loss(work: _Work, workload: models.Workload, victim: plans.Victim) -> dict[
     }
 
 
-def _nominate(
-    work: _Work, workload: models.Workload, placements: tuple[plans.Placement, ...]
-) -> None:
+def _nominate(work: _Work, workload: models.Workload, placements: tuple[Placement, ...]) -> None:
     workload.nominations.all().delete()
     models.Nomination.objects.bulk_create(
         models.Nomination(
@@ -303,7 +302,7 @@ def _nominate(
 
 def _nominate_moved(work: _Work, decision: plans.Evict) -> None:
     """Keep the new places of replicas that are moved, so that they run again at once."""
-    by_workload: dict[int, list[plans.Placement]] = {}
+    by_workload: dict[int, list[Placement]] = {}
     for replica_id, placement in decision.moves.items():
         by_workload.setdefault(work.loaded.replicas[replica_id].workload_id, []).append(placement)
     for workload_id, placements in by_workload.items():
@@ -409,5 +408,5 @@ def _event(
     )
 
 
-def _places(placements: tuple[plans.Placement, ...]) -> list[dict[str, object]]:
+def _places(placements: tuple[Placement, ...]) -> list[dict[str, object]]:
     return [{"node": p.node, "devices": list(p.devices)} for p in placements]

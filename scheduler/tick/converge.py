@@ -55,11 +55,12 @@ def _converge_one(replica: models.Replica, observations: Observations, now: date
     if replica.phase == ReplicaPhase.STARTING and replica.launched_at is None and seen is None:
         _launch(engine, replica, now)
         return True
-    if replica.phase == ReplicaPhase.STOPPING and seen is not None and seen.term_sent_at is None:
-        if seen.phase in (EnginePhase.STARTING, EnginePhase.RUNNING):
-            engine.terminate(key, grace_s=replica.workload.grace_s, reason=replica.stop_code)
-            return True
-    return False
+    if replica.phase != ReplicaPhase.STOPPING or seen is None or seen.term_sent_at is not None:
+        return False
+    if seen.phase not in (EnginePhase.STARTING, EnginePhase.RUNNING):
+        return False
+    engine.terminate(key, grace_s=replica.workload.grace_s, reason=replica.stop_code)
+    return True
 
 
 def _launch(engine: Engine, replica: models.Replica, now: datetime) -> None:

@@ -15,7 +15,6 @@ from scheduler.engines.registry import make_engine
 from scheduler.telemetry.base import Sampler
 from scheduler.telemetry.registry import make_sampler
 
-
 log = logging.getLogger(__name__)
 
 
