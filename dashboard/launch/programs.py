@@ -26,7 +26,7 @@ def web_program(*, host: str, port: int) -> Program:
     server = (sys.executable, "-m", "uvicorn", "dashboard.asgi:application")
     address = ("--host", host, "--port", str(port))
     # Without the graceful limit open WebSockets hold up the end for as long as they last.
-    limits = ("--lifespan", "off", "--timeout-graceful-shutdown", "3")
+    limits = ("--lifespan", "on", "--timeout-graceful-shutdown", "3")
     return Program(
         name="web",
         argv=(*server, *address, *limits, "--no-access-log", "--no-server-header"),

@@ -24,13 +24,20 @@ class Screen:
     def __init__(self) -> None:
         self._live = sys.stdout.isatty()
         self._colored = self._live and "NO_COLOR" not in os.environ
+        self._is_line_open = False
 
     def style(self, text: str, name: str) -> str:
         return f"\x1b[{STYLES[name]}m{text}\x1b[0m" if self._colored else text
 
-    def say(self, text: str = "", *, end: str = "\n") -> None:
+    def say(self, text: str = "") -> None:
+        """Print a line; a step's line under way makes room and comes back with its next tick."""
+        cleared = "\r\x1b[K" if self._is_line_open else ""
+        self._is_line_open = False
+        self._write(f"{cleared}{text}\n")
+
+    def _write(self, text: str) -> None:
         try:
-            sys.stdout.write(text + end)
+            sys.stdout.write(text)
             sys.stdout.flush()
         except (BrokenPipeError, ValueError):
             # Whoever read the output has gone; the product goes on without an audience.
@@ -56,11 +63,8 @@ class Screen:
     def show_progress(self, text: str) -> None:
         """Replace the current line, on a terminal."""
         if self._live:
-            self.say(f"\r\x1b[K{text}", end="")
-
-    @property
-    def is_live(self) -> bool:
-        return self._live
+            self._is_line_open = True
+            self._write(f"\r\x1b[K{text}")
 
 
 class Step:
@@ -78,7 +82,6 @@ class Step:
         self._screen.show_progress(f"{self._label} {self._elapsed_s():.0f} s")
 
     def finish(self, outcome: str) -> None:
-        self._screen.show_progress("")
         self._screen.say(f"{self._label} {outcome} ({self._elapsed_s():.1f} s)")
 
     def _elapsed_s(self) -> float:
