@@ -16,10 +16,13 @@ django_application = get_asgi_application()
 # Only now: these import models, which need the applications to be set up.
 from dashboard.health import answer_health  # noqa: E402
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
+from gateway.app import gateway, mount  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": answer_health(django_application),
+        "http": mount(answer_health(django_application)),
+        # The gateway begins with the server: what it reports tells "nobody asks" from "nobody knows".
+        "lifespan": gateway,
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
         ),

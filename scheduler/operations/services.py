@@ -18,6 +18,8 @@ from scheduler.operations.refused import NotFound, Problem, SubmitRefused
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
 _GAUGE_NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,119}")
 DAY_S = 86_400
+#: Failed starts after which a service is Failed; one that answered for a window begins anew.
+MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,11 @@ def submit_service(
     Raises:
         NotFound, NotPermitted, SubmitRefused: as for any workload.
     """
-    submission = replace(submission, kind=Kind.INFERENCE)
+    submission = replace(
+        submission,
+        kind=Kind.INFERENCE,
+        max_attempts=MAX_ATTEMPTS if submission.max_attempts is None else submission.max_attempts,
+    )
     low, high = submission.min_replicas, submission.max_replicas
     problems = [
         *workloads.find_problems(submission=submission),

@@ -170,6 +170,11 @@ def _scaled(row: Event, visible: Visibility) -> Phrase:
     )
 
 
+def _cold_start(row: Event, visible: Visibility) -> Phrase:
+    seconds = f"{int(row.params.get('ms') or 0) / 1000:.1f}"
+    return phrase(_("First replica answers {s} s after it was asked for"), s=strong(seconds))
+
+
 _SENTENCES: dict[str, Callable[[Event, Visibility], Phrase]] = {
     "submitted": _by(gettext_noop("Submitted by {by}")),
     "stop_requested": _by(gettext_noop("Stop asked for by {by}")),
@@ -203,6 +208,8 @@ _SENTENCES: dict[str, Callable[[Event, Visibility], Phrase]] = {
     "completed": _still(gettext_noop("Finished")),
     "failed": _still(gettext_noop("Failed")),
     "scaled": _scaled,
+    "draining": _still(gettext_noop("A replica gets no new requests and finishes what it has")),
+    "cold_start": _cold_start,
 }
 
 _TONES = {

@@ -13,15 +13,18 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import uvicorn
 
 from scheduler import events, models
+from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.operations import gateway_keys, services, workloads
 from scheduler.operations.authority import SYSTEM
 from tests.product import wait_until
+from tests.scheduler.conftest import ticker  # noqa: F401 - a fixture of the tests here
 from tests.scheduler.places import article
 
 
@@ -81,7 +84,7 @@ def fetch(url, *, key="", body=None, method=None, headers=None):
 class Town:
     """The article's card with services on it, each with replicas that are processes of the test."""
 
-    place: object
+    place: Any
     replicas: list[ReplicaProcess] = field(default_factory=list)
 
     def service(self, name, *, of="prod-inference", gpu="0.01", low=1, high=3, **scaling):
@@ -93,7 +96,7 @@ class Town:
             min_replicas=low,
             max_replicas=high,
         )
-        scaling.setdefault("metric", services.Metric.CONCURRENCY)
+        scaling.setdefault("metric", Metric.CONCURRENCY)
         return services.submit_service(
             project_id=self.place.projects[of].pk,
             pool_id=self.place.pool.pk,
@@ -162,7 +165,7 @@ def town(transactional_db):
 class GatewayThread:
     """A gateway in this process, with a loop of its own."""
 
-    gateway: object
+    gateway: Any
     port: int
     server: uvicorn.Server
     thread: threading.Thread

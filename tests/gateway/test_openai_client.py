@@ -92,7 +92,7 @@ def test_a_bad_request(client):
 
 def test_a_replica_that_dies_in_mid_stream_is_a_clean_error(client):
     stream = ask(client, "chunks=5 die=2", stream=True)
-    got = []
+    got: list[str | None] = []
     with pytest.raises(openai.APIError, match="broke off in the middle"):
         got.extend(part.choices[0].delta.content for part in stream)
     assert got == ["w0 ", "w1 ", "w2 "]
