@@ -10,13 +10,29 @@ from typing import Protocol
 
 from scheduler.core.books import Books
 from scheduler.core.consolidate import Mover, Packing
-from scheduler.core.session import Held, Session
+from scheduler.core.session import Candidate, Held, Session
 from scheduler.core.trial import Trial
-from scheduler.core.victims import Candidate, Chosen, Cost, Taken, cost_of, ways_to_take
+from scheduler.core.victims import Chosen, Cost, Taken, cost_of, ways_to_take
 from scheduler.core.waiting import Request
 
 #: Single victims that are tried, most willing first, before anything else is looked at.
 _QUICK = 64
+#: With more candidates than this no set for each node is looked for, only one over all.
+_MANY = 512
+
+
+class Tally(Protocol):
+    """Counts victims one after the other, in the order in which they are taken."""
+
+    def admits(self, taken: Taken, *, straddling: bool) -> bool:
+        """Test whether ``taken`` may be taken next."""
+
+    def count(self, taken: Taken, *, sign: int) -> None:
+        """Count ``taken`` in (+1) or out (-1)."""
+
+    @property
+    def is_allowed(self) -> bool:
+        """Test whether what is counted may be taken."""
 
 
 class Scope(Protocol):
@@ -28,8 +44,12 @@ class Scope(Protocol):
     def allows(self, chosen: Chosen, *, straddling: bool) -> bool:
         """Test whether ``chosen`` may be taken, in some order, by the rule."""
 
-    def allows_more(self, chosen: Chosen, taken: Taken, *, straddling: bool) -> bool:
-        """Test whether ``taken`` may follow ``chosen``, in that order."""
+    def tally(self) -> Tally:
+        """Return a count of what is taken, for taking one after the other."""
+
+    @property
+    def has_further(self) -> bool:
+        """Test whether some candidate may have further replicas."""
 
     @property
     def may_straddle(self) -> bool:
@@ -80,20 +100,14 @@ class Search:
 
     def _find_quick(self) -> list[Taken] | None:
         """Return the most willing single victim that is enough, where a single one must be best."""
+        if self._scope.has_further:
+            return None
         for candidate in islice(self._source, _QUICK):
             self._known.append(candidate)
-            if candidate.job.spare:
-                return None
-            taken = Taken(candidate, tuple(candidate.job.held))
-            if self._scope.allows([taken], straddling=False) and self._works_with([taken]):
-                if self._has_spare_after():
-                    return None
-                return [taken]
+            taken = [Taken(candidate, tuple(candidate.job.held))]
+            if self._works_with(taken) and self._scope.allows(taken, straddling=False):
+                return taken
         return None
-
-    def _has_spare_after(self) -> bool:
-        """Test whether some candidate has further replicas: they would go before any workload."""
-        return any(job.spare for candidate in self._rest() for job in (candidate.job,))
 
     def _rest(self) -> list[Candidate]:
         self._known.extend(self._source)
@@ -220,57 +234,68 @@ class Search:
         *,
         straddling: bool,
     ) -> list[Taken] | None:
-        """Return the best of the greedy sets: one for each group, or one over all."""
+        """Return the best of the greedy sets: one over all, or one for each group."""
         best: tuple[Cost, list[Taken]] | None = None
-        for group in groups if len(groups) > 1 else [candidates]:
+        for group in (candidates, *(groups if len(candidates) <= _MANY else ())):
             chosen = self._greedy_set(group, straddling=straddling)
-            if chosen is None:
-                continue
-            cost = cost_of(chosen)
-            if best is None or cost < best[0]:
-                best = (cost, chosen)
+            if chosen is not None:
+                cost = cost_of(chosen)
+                best = (cost, chosen) if best is None or cost < best[0] else best
         return None if best is None else best[1]
 
     def _greedy_set(self, group: Sequence[Candidate], *, straddling: bool) -> list[Taken] | None:
         """Take the most willing until the request fits, then put every needless one back."""
-        chosen: list[Taken] = []
+        tally = self._scope.tally()
+        chosen: dict[Candidate, Taken] = {}
         works = False
-        for taken in _in_pieces(group):
-            earlier = [each for each in chosen if each.candidate is not taken.candidate]
-            if not self._scope.allows_more(earlier, taken, straddling=straddling):
+        for taken in self._in_turn(group):
+            before = chosen.get(taken.candidate)
+            self._swap(tally, before, None)
+            is_more = before is None or len(before.helds) < len(taken.helds)
+            if not is_more or not tally.admits(taken, straddling=straddling):
+                self._swap(tally, None, before)
                 continue
-            for each in chosen:
-                if each.candidate is taken.candidate:
-                    self._trial.undo(each)
-            self._trial.add(taken)
-            chosen = [*earlier, taken]
-            works = self._trial.works()
+            self._swap(tally, None, taken)
+            chosen[taken.candidate] = taken
+            works = self._trial.works() and tally.is_allowed
             if works:
                 break
         if works:
-            chosen = self._pruned(chosen, straddling=straddling)
-        for each in chosen:
-            self._trial.undo(each)
-        return chosen if works and self._scope.allows(chosen, straddling=straddling) else None
+            self._prune(chosen, tally)
+        for taken in chosen.values():
+            self._trial.undo(taken)
+        result = list(chosen.values())
+        return result if works and self._scope.allows(result, straddling=straddling) else None
 
-    def _pruned(self, chosen: list[Taken], *, straddling: bool) -> list[Taken]:
-        kept = list(chosen)
-        for taken in reversed(chosen):
-            for less in _lesser(taken, self._session.later):
-                part = [each for each in kept if each is not taken]
-                part.extend(less)
-                if not part or not self._scope.allows(part, straddling=straddling):
-                    continue
-                self._trial.undo(taken)
-                for each in less:
-                    self._trial.add(each)
-                if self._trial.works():
-                    kept = part
+    def _in_turn(self, group: Sequence[Candidate]) -> Iterator[Taken]:
+        """Yield takings in greedy order; once more where the first ones may open the way to others."""
+        yield from _in_pieces(group)
+        if self._scope.needs_company:
+            yield from _in_pieces(group)
+
+    def _prune(self, chosen: dict[Candidate, Taken], tally: Tally) -> None:
+        """Put back, the least willing first, what is not needed."""
+        books = self._session.later
+        for taken in list(reversed(chosen.values())):
+            for less in _lesser(taken, books):
+                part = less[0] if less else None
+                self._swap(tally, taken, part)
+                if tally.is_allowed and self._trial.works():
+                    if part is None:
+                        del chosen[taken.candidate]
+                    else:
+                        chosen[taken.candidate] = part
                     break
-                for each in less:
-                    self._trial.undo(each)
-                self._trial.add(taken)
-        return kept
+                self._swap(tally, part, taken)
+
+    def _swap(self, tally: Tally, old: Taken | None, new: Taken | None) -> None:
+        """Put ``old`` back and take ``new`` out."""
+        if old is not None:
+            self._trial.undo(old)
+            tally.count(old, sign=-1)
+        if new is not None:
+            self._trial.add(new)
+            tally.count(new, sign=1)
 
 
 def _rewound(trial: Trial, chosen: list[Taken]) -> BoundReached:

@@ -12,7 +12,6 @@ from scheduler.core.allocate import budget_of
 from scheduler.core.placement import Place, rated_choices
 from scheduler.core.session import Held, Job, Session
 from scheduler.core.shape import Shape
-from scheduler.core.victims import is_interruptible
 from scheduler.core.waiting import Request
 
 #: Ways of packing that are tried for one set of replicas to move.
@@ -73,7 +72,7 @@ class Mover:
             (job.workload.name, held.place.node, held.place.devices, job, held)
             for jobs in session.running.values()
             for job in jobs.values()
-            if is_interruptible(job, session.policy, session.now_us)
+            if session.is_interruptible(job)
             for held in job.held
             if held.id not in without and held.place.node >= 0
             if session.at_once or held.id >= 0

@@ -7,7 +7,7 @@ evictions complete at once. Both run the same rules.
 
 from __future__ import annotations
 
-from scheduler.core import nomination, preempt, reclaim
+from scheduler.core import nomination, preempt, quota, reclaim
 from scheduler.core.allocate import find_places
 from scheduler.core.choice import Found
 from scheduler.core.consolidate import find_moves
@@ -47,6 +47,8 @@ class _Cycle:
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
+        #: Lines that looked for borrowed work and found no set that works.
+        self.claimants: dict[Line, None] = {}
 
     def run(self) -> Plan:
         session = self.session
@@ -77,9 +79,23 @@ class _Cycle:
             if self._try(line):
                 changed = True
             else:
-                line.aside = True
-                self.order.touch(line.project)
+                self._set_aside(line)
         return changed and bool(self.returning)
+
+    def _set_aside(self, line: Line) -> None:
+        """Set ``line`` aside, and with it all that need the same places and can't take them either."""
+        line.aside = True
+        self.order.touch(line.project)
+        if self._has_places(line):
+            return
+        for other in self.waiting.groups[line.shape, line.count]:
+            if not other.aside and len(other) and not self._may_take(other):
+                other.aside = True
+                self.order.touch(other.project)
+
+    def _has_places(self, line: Line) -> bool:
+        placer = self.session.placer(self.session.start)
+        return placer.slots(line.shape).total >= line.count
 
     def _readmit_victims(self) -> None:
         self.pass_number += 1
@@ -89,7 +105,7 @@ class _Cycle:
         self.returning.clear()
 
     def _try(self, line: Line) -> bool:
-        """Try the first request of ``line``: start, else reclaim, else preempt."""
+        """Try the first request of ``line``: start, else move, else reclaim, else preempt."""
         session = self.session
         request = self.reservations.bar(line.head())
         if line.failed_at_release != session.releases:
@@ -114,7 +130,10 @@ class _Cycle:
             packing = find_moves(session, request)
             if packing is not None:
                 return Rule.CONSOLIDATE, Found(chosen=[], spared=[], packing=packing)
+        if not self._may_take(line) or self._is_lost(line):
+            return Rule.PREEMPT, None
         if reclaim.is_entitled(request):
+            self.claimants[line] = None
             found = reclaim.find_victims(session, request)
             if found is not None:
                 return Rule.RECLAIM, found
@@ -122,11 +141,27 @@ class _Cycle:
             return Rule.PREEMPT, preempt.find_victims(session, request)
         return Rule.PREEMPT, None
 
-    def _has_lesser_work(self, line: Line) -> bool:
-        return any(
-            job.workload.priority < line.priority and job.workload.preemptible
-            for job in self.session.running[line.project.id].values()
+    def _may_take(self, line: Line) -> bool:
+        """Test whether some rule could interrupt others for ``line``, whoever they are."""
+        return self.session.policy.consolidation or (
+            not line.is_lost and (_is_entitled(line) or self._has_lesser_work(line))
         )
+
+    def _is_lost(self, line: Line) -> bool:
+        """Test, by a bound that holds for the whole cycle, whether no victims could help ``line``."""
+        if self.session.policy.consolidation:
+            return False
+        if not line.is_lost:
+            firm = self.session.placer(self.session.firm_books()).slots(line.shape)
+            line.is_lost = firm.total < line.count or not quota.passes_guarantees(
+                project=line.project, amount=line.amount, preemptible=line.preemptible
+            )
+        return line.is_lost
+
+    def _has_lesser_work(self, line: Line) -> bool:
+        """Test whether the project runs preemptible work of lower priority."""
+        candidates = self.session.candidates(line.project)
+        return bool(candidates) and candidates[0].order[0] < line.priority
 
     def _interrupt(self, line: Line, request: Request, rule: Rule, found: Found) -> None:
         """Carry out an eviction: victims leave, the request starts or has its places kept."""
@@ -141,14 +176,31 @@ class _Cycle:
             self._remove_victim(taken)
         for move in moves:
             session.relocate(move.job, move.held, move.place)
+            self.order.touch(move.job.project)
         self.recorder.serve(request, found.packing, wait=wait)
         self._leave(line, session.job_of(request.workload))
-        for each in self.waiting:
-            each.aside = False
-        self.order.touch_all()
+        self._wake_after_release()
+
+    def _wake_after_release(self) -> None:
+        """Let those try again whose outcome what came free, or whoever left, could change."""
+        start = self.session.placer(self.session.start)
+        firm = self.session.placer(self.session.firm_books())
+        consolidation = self.session.policy.consolidation
+        for (shape, count), lines in self.waiting.groups.items():
+            has_places = consolidation or start.slots(shape).total >= count
+            if not has_places and firm.slots(shape).total < count:
+                continue
+            for line in lines:
+                if line.aside and ((has_places and _passes_checks(line)) or self._may_take(line)):
+                    self._wake(line)
+
+    def _wake(self, line: Line) -> None:
+        line.aside = False
+        self.order.touch(line.project)
 
     def _remove_victim(self, taken: Taken) -> None:
         job = taken.candidate.job
+        self.order.touch(job.project)
         self.waiting.leave(job.workload)
         self.session.remove(job, taken.helds)
         job.victim_in_pass = self.pass_number
@@ -168,12 +220,10 @@ class _Cycle:
         """Let entitled requests try again: what just started may have made its queue a borrower."""
         if started.project.alloc_mgpu <= started.project.bar_mgpu:
             return
-        for line in self.waiting:
-            if line.aside and line.project is not started.project and len(line):
-                after_mgpu = line.project.alloc_mgpu + line.amount.mgpu
-                if line.amount.mgpu and after_mgpu <= line.project.bar_mgpu:
-                    line.aside = False
-                    self.order.touch(line.project)
+        for line in self.claimants:
+            is_other = line.aside and line.project is not started.project
+            if is_other and not line.is_lost and _is_entitled(line):
+                self._wake(line)
 
     def _evict_broken_gangs(self) -> None:
         """Stop what is left of gangs that lost replicas below their minimum, whole."""
@@ -186,6 +236,18 @@ class _Cycle:
             if job.held and job.live < job.minimum:
                 self.recorder.lost(job)
                 self.session.lose(job)
+
+
+def _is_entitled(line: Line) -> bool:
+    mgpu = line.amount.mgpu
+    return mgpu > 0 and line.project.alloc_mgpu + mgpu <= line.project.bar_mgpu
+
+
+def _passes_checks(line: Line) -> bool:
+    refusal = quota.find_refusal(
+        project=line.project, amount=line.amount, preemptible=line.preemptible
+    )
+    return refusal is None
 
 
 def _raise_bars(session: Session, departments: dict[int, int], projects: dict[int, int]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from scheduler.core.quota import passes_guarantees
 from scheduler.core.session import Queue, Session
 from scheduler.core.units import UNLIMITED_MGPU
-from scheduler.core.waiting import Line, Waiting
+from scheduler.core.waiting import Entry, Line, Waiting
 
 #: Two unequal fractions of amounts below 2**53 differ by more than 2**-106.
 _SCALE_BITS = 128
@@ -47,13 +47,25 @@ def standing(queue: Queue, request_mgpu: int) -> Standing:
 
 
 class _Way:
-    """A project's way to its first request worth trying."""
+    """A project's way to its first request worth trying, and all lines that judge it, in order."""
 
-    __slots__ = ("bottleneck", "line")
+    __slots__ = ("bottleneck", "line", "stations")
 
-    def __init__(self, line: Line, bottleneck: QueueKey) -> None:
+    def __init__(self, stations: list[_Station]) -> None:
+        self.stations = stations
+        self.line: Line | None = None
+        self.bottleneck: QueueKey | None = None
+
+
+class _Station:
+    """One line on the way: where its first request stands, and how the project stands with it."""
+
+    __slots__ = ("key", "line", "stand")
+
+    def __init__(self, line: Line, stand: Standing) -> None:
+        self.key = line.key
         self.line = line
-        self.bottleneck = bottleneck
+        self.stand = stand
 
 
 class Order:
@@ -69,7 +81,6 @@ class Order:
             if project.department is not None:
                 self._departments[project.department.id].append(project)
         self._dirty = dict(session.projects)
-        #: By project; those without a request worth trying are not in it.
         self._ways: dict[int, _Way] = {}
         #: By department: its bottleneck and the line at the end.
         self._bottlenecks: dict[int, tuple[QueueKey, Line]] = {}
@@ -81,13 +92,10 @@ class Order:
             for sibling in self._departments[project.department.id]:
                 self._dirty[sibling.id] = sibling
 
-    def touch_all(self) -> None:
-        """Note that every line may have changed."""
-        self._dirty.update(self._session.projects)
-
     def next(self) -> Line | None:
         """Return the line whose first request is to be tried next, or None when none is left."""
-        self._refresh()
+        if self._dirty:
+            self._refresh()
         if not self._bottlenecks:
             return None
         return min(self._bottlenecks.values(), key=_first)[1]
@@ -95,11 +103,7 @@ class Order:
     def _refresh(self) -> None:
         departments = set()
         for project in self._dirty.values():
-            way = self._find_way(project)
-            if way is None:
-                self._ways.pop(project.id, None)
-            else:
-                self._ways[project.id] = way
+            self._ways[project.id] = self._find_way(project)
             assert project.department is not None
             departments.add(project.department.id)
         self._dirty.clear()
@@ -110,103 +114,109 @@ class Order:
             else:
                 self._bottlenecks[department_id] = found
 
-    def _find_way(self, project: Queue) -> _Way | None:
-        """Return the way to the first line that is not known to fail, or None if all are."""
-        lines = self._waiting.lines_of[project.id]
-        open_lines = [line for line in lines if not line.aside and len(line) and _judges(line)]
-        if not open_lines:
-            return None
-        line = min(open_lines, key=_line_key)
-        end = line.key
-        passed = (
-            _last_before(each, end) for each in lines if each.aside and len(each) and _judges(each)
-        )
-        judges = [(each, at) for each, at in passed if at is not None]
-        judges.append((line, line.entries[line.first][0]))
-        return _Way(line, _largest(project, judges))
+    def _find_way(self, project: Queue) -> _Way:
+        """Return the way to the first line that is not known to fail."""
+        stands: dict[int, Standing] = {}
+        stations = []
+        for line in self._waiting.lines_of[project.id]:
+            if line.first == len(line.entries) or not _judges(line):
+                continue
+            mgpu = line.amount.mgpu
+            stand = stands.get(mgpu)
+            if stand is None:
+                stand = stands[mgpu] = standing(project, mgpu)
+            stations.append(_Station(line, stand))
+        stations.sort(key=_station_key)
+        way = _Way(stations)
+        end = next((each for each in stations if not each.line.aside), None)
+        if end is not None:
+            way.line = end.line
+            worst = (end.stand, end.key[2])
+            for station in stations:
+                if station is end:
+                    break
+                at = _last_before(station, end.key)
+                if (station.stand, at) > worst:
+                    worst = (station.stand, at)
+            way.bottleneck = (*worst, project.name, project.id)
+        return way
 
     def _find_bottleneck(self, department_id: int) -> tuple[QueueKey, Line] | None:
         """Return the department's bottleneck: over all requests tried in it up to the first open one."""
         projects = self._departments[department_id]
-        ways = [self._ways[each.id] for each in projects if each.id in self._ways]
-        if not ways:
-            return None
-        way = min(ways, key=_bottleneck)
-        judges = [(way.line, way.line.entries[way.line.first][0])]
+        best: tuple[QueueKey, Line] | None = None
         for project in projects:
-            judges.extend(self._tried(project, way))
-        return _largest(self._session.departments[department_id], judges), way.line
-
-    def _tried(self, project: Queue, way: _Way) -> Iterable[tuple[Line, int]]:
-        """Yield the lines of ``project`` tried before ``way``'s end is reached, each with the first
-        submission of its last request that was.
-        """
-        lines = [
-            line
-            for line in self._waiting.lines_of[project.id]
-            if line.aside and len(line) and _judges(line)
-        ]
-        if not lines:
-            return
-        end = _stop_key(project, self._waiting.lines_of[project.id], way)
-        for line in lines:
-            _, at = _last_before(line, end)
-            if at is not None:
-                yield line, at
+            way = self._ways[project.id]
+            if way.bottleneck is None or way.line is None:
+                continue
+            if best is None or way.bottleneck < best[0]:
+                best = (way.bottleneck, way.line)
+        if best is None:
+            return None
+        bottleneck, line = best
+        #: By amount asked for: the latest first submission among the requests tried.
+        latest = {line.amount.mgpu: line.entries[line.first][0]}
+        for project in projects:
+            _note_tried(latest, self._ways[project.id].stations, bottleneck, line)
+        department = self._session.departments[department_id]
+        worst = max((standing(department, mgpu), at) for mgpu, at in latest.items())
+        return (*worst, department.name, department.id), line
 
 
 _LineKey = tuple[int, bool, int, str, int]
 
 
-def _stop_key(project: Queue, lines: Iterable[Line], way: _Way) -> _LineKey | None:
-    """Return where a project stops moving: at its first request with a key above the bottleneck, or at
-    the end of the way itself; None if it never does.
+def _note_tried(
+    latest: dict[int, int], stations: Iterable[_Station], bottleneck: QueueKey, end: Line
+) -> None:
+    """Note what a project asks for on its way to where it stops: its first request with a key above the
+    bottleneck, or the request at ``end``.
     """
-    stops = []
-    stand, *rest = way.bottleneck
-    for line in lines:
-        if not len(line) or not _judges(line):
+    stand = bottleneck[0]
+    stop: _LineKey | None = None
+    tried = []
+    for station in stations:
+        if stop is not None and station.key > stop:
+            break
+        here: _LineKey | None = None
+        if station.line is end or station.stand > stand:
+            here = station.key
+        elif station.stand == stand:
+            here = _first_above(station, bottleneck)
+        if here is not None and (stop is None or here < stop):
+            stop = here
+        tried.append(station)
+    for station in tried:
+        if stop is not None and station.key >= stop:
             continue
-        if line is way.line:
-            stops.append(line.key)
-            continue
-        here = standing(project, line.amount.mgpu)
-        if here > stand or (here == stand and not line.aside):
-            stops.append(line.key)
-        elif here == stand:
-            submitted, name, queue_id = rest
-            after = (project.name, project.id) > (name, queue_id)
-            # Submissions are whole numbers: "after s" is "at or after s + 1".
-            least = submitted if after else submitted + 1
-            at = bisect_left(line.entries, least, lo=line.first, key=_submitted)
-            if at < len(line.entries):
-                stops.append(line.key_at(at))
-    return min(stops, default=None)
+        at = _last_before(station, stop)
+        mgpu = station.line.amount.mgpu
+        if mgpu not in latest or latest[mgpu] < at:
+            latest[mgpu] = at
 
 
-def _last_before(line: Line, end: _LineKey | None) -> tuple[Line, int | None]:
-    """Return ``line`` with the first submission of its last request that stands before ``end``."""
-    if end is None or (-line.priority, line.further) < end[:2]:
-        return line, line.entries[-1][0]
-    if (-line.priority, line.further) > end[:2]:
-        return line, None
+def _first_above(station: _Station, bottleneck: QueueKey) -> _LineKey | None:
+    """Return where the first request stands that, at the same standing, is above the bottleneck."""
+    line = station.line
+    if not line.aside:
+        return station.key
+    _, submitted, name, queue_id = bottleneck
+    # Submissions are whole numbers: "after s" is "at or after s + 1".
+    later_name = (line.project.name, line.project.id) > (name, queue_id)
+    least = submitted if later_name else submitted + 1
+    at = bisect_left(line.entries, least, lo=line.first, key=_submitted)
+    return line.key_at(at) if at < len(line.entries) else None
+
+
+def _last_before(station: _Station, end: _LineKey | None) -> int:
+    """Return the first submission of the line's last request that stands before ``end``; its first
+    request does.
+    """
+    line = station.line
+    if end is None or station.key[:2] < end[:2]:
+        return line.entries[-1][0]
     at = bisect_left(line.entries, end[2:], lo=line.first, key=_entry_key)
-    return line, line.entries[at - 1][0] if at > line.first else None
-
-
-def _largest(queue: Queue, judges: Iterable[tuple[Line, int]]) -> QueueKey:
-    """Return the largest key of ``queue`` over the requests that judge it on the way."""
-    best: tuple[Standing, int] | None = None
-    known: dict[int, Standing] = {}
-    for line, submitted in judges:
-        mgpu = line.amount.mgpu
-        stand = known.get(mgpu)
-        if stand is None:
-            stand = known[mgpu] = standing(queue, mgpu)
-        if best is None or (stand, submitted) > best:
-            best = (stand, submitted)
-    assert best is not None
-    return (*best, queue.name, queue.id)
+    return line.entries[at - 1][0]
 
 
 def _judges(line: Line) -> bool:
@@ -220,17 +230,13 @@ def _first(entry: tuple[QueueKey, Line]) -> QueueKey:
     return entry[0]
 
 
-def _bottleneck(way: _Way) -> QueueKey:
-    return way.bottleneck
+def _station_key(station: _Station) -> _LineKey:
+    return station.key
 
 
-def _line_key(line: Line) -> _LineKey:
-    return line.key
-
-
-def _submitted(entry: tuple[int, str, int, object]) -> int:
+def _submitted(entry: Entry) -> int:
     return entry[0]
 
 
-def _entry_key(entry: tuple[int, str, int, object]) -> tuple[int, str, int]:
+def _entry_key(entry: Entry) -> tuple[int, str, int]:
     return (entry[0], entry[1], entry[2])

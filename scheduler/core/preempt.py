@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from scheduler.core.choice import Found, Search
-from scheduler.core.session import Session
-from scheduler.core.victims import (
-    Candidate,
-    Chosen,
-    Taken,
-    candidate_of,
-    is_interruptible,
-    row_of,
-)
+from scheduler.core.session import Candidate, Session
+from scheduler.core.victims import Chosen, Taken, row_of
 from scheduler.core.waiting import Request
 
 
@@ -27,24 +21,45 @@ class PreemptScope:
         self._session = session
         self._request = request
 
+    @property
+    def has_further(self) -> bool:
+        """Test whether some candidate may have further replicas."""
+        return self._session.has_elastic(self._request.project)
+
     def ranked(self) -> Iterator[Candidate]:
         """Yield the project's lesser work, most willing first."""
-        request, session = self._request, self._session
-        row = row_of(request.project)
-        found = [
-            candidate_of(session, job, row)
-            for job in session.running[request.project.id].values()
-            if job.workload.priority < request.workload.priority
-            and is_interruptible(job, session.policy, session.now_us)
-        ]
-        return iter(sorted(found, key=lambda candidate: candidate.key))
+        project = self._request.project
+        row = row_of(project)
+        lesser = takewhile(
+            lambda candidate: candidate.order[0] < self._request.workload.priority,
+            list(self._session.candidates(project)),
+        )
+        for candidate in lesser:
+            candidate.row = row
+            yield candidate
 
     def allows(self, chosen: Chosen, *, straddling: bool) -> bool:
         """Test nothing more: inside a project only the order of priority counts."""
         return True
 
-    def allows_more(self, chosen: Chosen, taken: Taken, *, straddling: bool) -> bool:
-        """Test nothing more."""
+    def tally(self) -> PreemptTally:
+        """Return a count of what is taken, one after the other."""
+        return PreemptTally()
+
+
+class PreemptTally:
+    """Takes anything: the candidates are all there is to the rule."""
+
+    def admits(self, taken: Taken, *, straddling: bool) -> bool:
+        """Test whether ``taken`` may be taken next."""
+        return True
+
+    def count(self, taken: Taken, *, sign: int) -> None:
+        """Count ``taken`` in (+1) or out (-1)."""
+
+    @property
+    def is_allowed(self) -> bool:
+        """Test whether what is counted may be taken."""
         return True
 
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 
 from scheduler.core.choice import Found, Search
-from scheduler.core.session import Queue, Session
-from scheduler.core.victims import (
-    Candidate,
-    Chosen,
-    Taken,
-    candidate_of,
-    is_interruptible,
-    row_of,
-)
+from scheduler.core.session import Candidate, Queue, Row, Session
+from scheduler.core.victims import Chosen, Taken, row_of
 from scheduler.core.waiting import Request
 
 
@@ -53,18 +47,24 @@ class ReclaimScope:
         """Test whether victims inside the department may be needed to reach outside it."""
         return self._over_mgpu > 0
 
+    @property
+    def has_further(self) -> bool:
+        """Test whether some candidate may have further replicas."""
+        return any(self._session.has_elastic(project) for project in self._sources())
+
+    def _sources(self) -> list[Queue]:
+        return [each for each in self._session.projects.values() if self._is_source(each)]
+
     def ranked(self) -> Iterator[Candidate]:
-        """Yield borrowed work, most willing first."""
-        session = self._session
-        found = [
-            candidate_of(session, job, row)
-            for project in session.projects.values()
-            if self._is_source(project)
-            for row in (row_of(project),)
-            for job in session.running[project.id].values()
-            if is_interruptible(job, session.policy, session.now_us)
-        ]
-        return iter(sorted(found, key=lambda candidate: candidate.key))
+        """Yield borrowed work, most willing first. The session may not change meanwhile."""
+        lists = []
+        for project in self._sources():
+            candidates = self._session.candidates(project)
+            if candidates:
+                lists.append(_in_row(candidates, row_of(project)))
+        if len(lists) == 1:
+            return lists[0]
+        return merge(*lists, key=_willingness)
 
     def _is_source(self, project: Queue) -> bool:
         if project is self._request.project or self._surplus[project] <= 0:
@@ -99,34 +99,70 @@ class ReclaimScope:
             return all(totals[queue] - largest[queue] < self._surplus[queue] for queue in totals)
         return all(totals[queue] <= self._surplus[queue] for queue in totals)
 
-    def allows_more(self, chosen: Chosen, taken: Taken, *, straddling: bool) -> bool:
-        """Test whether ``taken`` may come after ``chosen``: its queues are still above their bars."""
+    def tally(self) -> ReclaimTally:
+        """Return a count of what is taken, one after the other."""
+        assert self._own is not None
+        return ReclaimTally(self._own, self._over_mgpu, dict(self._surplus))
+
+    def _measured(self, project: Queue) -> tuple[Queue, ...]:
+        assert self._own is not None
+        return measured(project, self._own)
+
+
+class ReclaimTally:
+    """What is taken so far, and what each queue still holds above its bar."""
+
+    def __init__(self, own: Queue, over_mgpu: int, surplus: dict[Queue, int]) -> None:
+        self._own = own
+        self._over_mgpu = over_mgpu
+        self._surplus = surplus
+        self._crossing = 0
+
+    def admits(self, taken: Taken, *, straddling: bool) -> bool:
+        """Test whether ``taken`` may be taken next: its queues are still above their bars."""
         project = taken.candidate.job.project
         if project.department is not self._own and self._over_mgpu > 0:
-            inside = sum(
-                each.mgpu for each in chosen if each.candidate.job.project.department is self._own
-            )
-            if self._over_mgpu > inside:
-                return False
-        for queue in self._measured(project):
-            before = sum(
-                each.mgpu for each in chosen if queue in self._measured(each.candidate.job.project)
-            )
-            left = self._surplus[queue] - before
-            if straddling:
-                pieces = taken.pieces()
-                left -= sum(pieces) - max(pieces)
-                if left <= 0:
-                    return False
-            elif left < taken.mgpu:
+            return False
+        pieces = taken.pieces()
+        total = sum(pieces)
+        before_last = total - max(pieces)
+        for queue in measured(project, self._own):
+            left = self._surplus[queue]
+            if left <= 0 or (left < total and not (straddling and before_last < left)):
                 return False
         return True
 
-    def _measured(self, project: Queue) -> tuple[Queue, ...]:
-        """Return the queues whose surplus a victim of ``project`` counts against."""
-        department = project.department
-        assert department is not None
-        return (project,) if department is self._own else (project, department)
+    def count(self, taken: Taken, *, sign: int) -> None:
+        """Count ``taken`` in (+1) or out (-1)."""
+        project = taken.candidate.job.project
+        for queue in measured(project, self._own):
+            self._surplus[queue] -= sign * taken.mgpu
+        if project.department is self._own:
+            self._over_mgpu -= sign * taken.mgpu
+        else:
+            self._crossing += sign
+
+    @property
+    def is_allowed(self) -> bool:
+        """Test whether the department may reach outside itself, if it does."""
+        return not self._crossing or self._over_mgpu <= 0
+
+
+def measured(project: Queue, own: Queue) -> tuple[Queue, ...]:
+    """Return the queues whose surplus a victim of ``project`` counts against, for one of ``own``."""
+    department = project.department
+    assert department is not None
+    return (project,) if department is own else (project, department)
+
+
+def _in_row(candidates: list[Candidate], row: Row) -> Iterator[Candidate]:
+    for candidate in candidates:
+        candidate.row = row
+        yield candidate
+
+
+def _willingness(candidate: Candidate) -> tuple[int, Row, tuple[int, int, int, int, str, int]]:
+    return candidate.key
 
 
 def find_victims(session: Session, request: Request) -> Found | None:

@@ -38,6 +38,8 @@ class _Evicted:
     checks: tuple[Check, ...] = ()
     spared_ids: tuple[int, ...] = ()
     shortfall_mgpu: int = 0
+    #: mGPU that the victims leave, by node and device.
+    freed: Mapping[tuple[int, int], int] = field(default_factory=dict)
     placements: tuple[Placement, ...] = ()
     moves: Mapping[int, Placement] = field(default_factory=dict)
 
@@ -76,7 +78,6 @@ class Recorder:
         self._step += 1
         request_mgpu = request.amount.mgpu
         check = quota.entitlement_checks if rule is Rule.RECLAIM else quota.limit_checks
-        free_mgpu = _free_mgpu(self._session, request)
         self._entries.append(
             _Evicted(
                 step=self._step,
@@ -85,7 +86,7 @@ class Recorder:
                 victims=tuple(_victim(taken, rule) for taken in found.chosen),
                 checks=check(project=request.project, request_mgpu=request_mgpu),
                 spared_ids=tuple(each.job.workload.id for each in found.spared[:_SPARED]),
-                shortfall_mgpu=max(0, request_mgpu - free_mgpu),
+                freed=_freed(found),
                 moves={} if found.packing is None else self._moves(found.packing),
             )
         )
@@ -99,17 +100,23 @@ class Recorder:
         entry = self._entries[-1]
         assert isinstance(entry, _Evicted)
         assert entry.served is not None
-        places = None
+        books, places = session.start, None
         if not wait:
             places = self._take(session.start, request, packing)
         if places is not None:
             session.start_replicas(entry.served, places)
             self._started(entry.served, len(places))
         else:
-            places = self._take(session.later, request, packing)
+            books = session.later
+            places = self._take(books, request, packing)
             assert places is not None, "a set of victims that works leaves room"
             session.keep(entry.served, places)
         entry.placements = tuple(placement_of(session, place) for place in places)
+        entry.shortfall_mgpu = sum(
+            max(0, entry.freed.get((place.node, at), 0) - books.nodes[place.node].free_mgpu[at])
+            for place in places
+            for at in place.devices
+        )
 
     def _take(self, books: Books, request: Request, packing: Packing | None) -> list[Place] | None:
         """Take the places of ``packing``, or else the best ones, in ``books``."""
@@ -195,8 +202,13 @@ def _without_new(victim: Victim) -> Victim | None:
     )
 
 
-def _free_mgpu(session: Session, request: Request) -> int:
-    """Return what the request could use of GPU already: on one node for one replica, else in all."""
-    nodes = (session.later.nodes[at] for at in request.shape.nodes)
-    free = [sum(mgpu for mgpu in node.free_mgpu if mgpu > 0) for node in nodes]
-    return max(free, default=0) if request.count == 1 else sum(free)
+def _freed(found: Found) -> dict[tuple[int, int], int]:
+    """Return the mGPU that the victims leave, by node and device."""
+    freed: dict[tuple[int, int], int] = {}
+    for taken in found.chosen:
+        for held in taken.helds:
+            place = held.place
+            for at in place.devices:
+                share = place.mgpu // len(place.devices)
+                freed[place.node, at] = freed.get((place.node, at), 0) + share
+    return freed

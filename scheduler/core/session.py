@@ -7,7 +7,8 @@ start. Where evictions complete at once, and until something is nominated, all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.books import Books, open_books
@@ -91,6 +92,8 @@ class Job:
     victim_in_pass: int = 0
     #: Its held replicas were all started in this cycle.
     is_new: bool = False
+    #: What it is as a candidate, where its project's candidates were asked for.
+    candidate: Candidate | None = None
 
     @property
     def live(self) -> int:
@@ -126,6 +129,28 @@ class Job:
         return Amount(mgpu, shape.cpu_milli * replicas, shape.memory_mib * replicas)
 
 
+#: Department rank and surplus, project rank and surplus; the most willing is smallest.
+Row = tuple[int, int, int, int, int, int]
+NO_ROW: Row = (0, 0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Candidate:
+    """A workload that may be interrupted. ``order`` tells how willing it is inside its project."""
+
+    job: Job
+    mgpu: int
+    lost_us: int
+    order: tuple[int, int, int, int, str, int]
+    #: Where its queues stand among those that give; set by each search.
+    row: Row = NO_ROW
+
+    @property
+    def key(self) -> tuple[int, Row, tuple[int, int, int, int, str, int]]:
+        """Return how willing it is among all, smallest first."""
+        return (self.order[0], self.row, self.order)
+
+
 class Session:
     """A cycle's state. Every change goes through here, so that totals and books agree."""
 
@@ -147,6 +172,10 @@ class Session:
             for each in snapshot.projects
         }
         self.jobs: dict[int, Job] = {}
+        #: By project, those that may be interrupted, most willing first; made on first use.
+        self._candidates: dict[int, list[Candidate]] = {}
+        #: By project, how many of them have further replicas.
+        self._elastic: dict[int, int] = {}
         #: Jobs with live replicas, by project.
         self.running: dict[int, dict[int, Job]] = {each: {} for each in self.projects}
         self.now = self.later = self.start = open_books(nodes)
@@ -154,12 +183,97 @@ class Session:
         self.empty_books = open_books(nodes)
         self.mix = Mix(_count_shapes(self.shapes, snapshot.workloads))
         self._placers: dict[int, Placer] = {}
+        self._firm: Books | None = None
         #: Raised by every release: what failed before may fit now.
         self.releases = 0
         self._last_new_id = 0
         #: Whose replica each id is, of all that ran at some time in this cycle.
         self.owners: dict[int, int] = {}
         _load(self)
+
+    def candidates(self, project: Queue) -> list[Candidate]:
+        """Return who of ``project`` may be interrupted, most willing first."""
+        found = self._candidates.get(project.id)
+        if found is None:
+            found = self._candidates[project.id] = []
+            self._elastic[project.id] = 0
+            for job in self.running[project.id].values():
+                self._add_candidate(job)
+            found.sort(key=_order_of)
+        return found
+
+    def has_elastic(self, project: Queue) -> bool:
+        """Test whether some of ``project``'s candidates have further replicas."""
+        self.candidates(project)
+        return self._elastic[project.id] > 0
+
+    def _add_candidate(self, job: Job) -> Candidate | None:
+        if not self.is_interruptible(job):
+            return None
+        lost_us = self._lost_us(job)
+        mgpu = sum(held.place.mgpu for held in job.held)
+        workload = job.workload
+        job.candidate = Candidate(
+            job=job,
+            mgpu=mgpu,
+            lost_us=lost_us,
+            order=(
+                workload.priority,
+                mgpu,
+                lost_us,
+                -workload.submitted_at_us,
+                workload.name,
+                workload.id,
+            ),
+        )
+        self._candidates[job.project.id].append(job.candidate)
+        self._elastic[job.project.id] += job.spare > 0
+        return job.candidate
+
+    def _withdraw_candidate(self, job: Job) -> None:
+        """Take ``job`` out of the candidates, before its replicas change."""
+        if job.candidate is None:
+            return
+        found = self._candidates[job.project.id]
+        del found[bisect_left(found, job.candidate.order, key=_order_of)]
+        self._elastic[job.project.id] -= job.spare > 0
+        job.candidate = None
+
+    def _enter_candidate(self, job: Job) -> None:
+        """Put ``job`` among the candidates, after its replicas changed."""
+        found = self._candidates.get(job.project.id)
+        if found is not None and self._add_candidate(job) is not None:
+            insort(found, found.pop(), key=_order_of)
+
+    def is_interruptible(self, job: Job) -> bool:
+        """Test whether ``job`` runs, is preemptible, and is past its minimum runtime."""
+        if not job.held or not job.workload.preemptible:
+            return False
+        if not self.policy.min_runtime_s:
+            return True
+        since = None if job.is_new else job.workload.running_since_us
+        if since is None:
+            since = min(held.started_at_us for held in job.held)
+        return self.now_us - since >= self.policy.min_runtime_s * 1_000_000
+
+    def _lost_us(self, job: Job) -> int:
+        """Return the work lost by stopping ``job``: time since its last start or checkpoint mark."""
+        last = max(held.started_at_us for held in job.held)
+        if job.workload.running_since_us is not None:
+            last = max(last, job.workload.running_since_us)
+        if job.workload.checkpoint_at_us is not None:
+            last = max(last, job.workload.checkpoint_at_us)
+        return max(0, self.now_us - last)
+
+    def firm_books(self) -> Books:
+        """Return the books in which only what can never be interrupted holds: a bound on every trial."""
+        if self._firm is None:
+            self._firm = self.later.copy()
+            for jobs in self.running.values():
+                for job in jobs.values():
+                    if job.workload.preemptible:
+                        _release(self._firm, job)
+        return self._firm
 
     def placer(self, books: Books) -> Placer:
         """Return the placer of ``books``."""
@@ -186,21 +300,21 @@ class Session:
         for books in self._other_books(self.start):
             for place in places:
                 books.move(place.node, job.shape, place.devices, -1)
-        if not job.held:
-            job.is_new = True
-        job.held.extend(self._new_held(job, place) for place in places)
+        self._hold_firm(job, places, -1)
+        self._add_held(job, places)
         self.count(job, sum(place.mgpu for place in places), len(places), 1)
-        self.running[job.project.id][job.workload.id] = job
 
     def keep(self, job: Job, places: Sequence[Place]) -> None:
         """Count ``places``, already taken in the later books, as kept for ``job``."""
         job.kept.extend(places)
+        self._hold_firm(job, places, -1)
         self.count(job, sum(place.mgpu for place in places), len(places), 1)
         self.refresh_start(place.node for place in places)
 
     def drop_kept(self, job: Job) -> None:
         """Give up the places kept for ``job``."""
         places, job.kept = job.kept, []
+        self._hold_firm(job, places, 1)
         self.count(job, sum(place.mgpu for place in places), len(places), -1)
         for place in places:
             self.later.move(place.node, job.shape, place.devices, 1)
@@ -212,10 +326,7 @@ class Session:
         places, job.kept = job.kept, []
         for place in places:
             self.now.move(place.node, job.shape, place.devices, -1)
-        if not job.held:
-            job.is_new = True
-        job.held.extend(self._new_held(job, place) for place in places)
-        self.running[job.project.id][job.workload.id] = job
+        self._add_held(job, places)
         self.refresh_start(place.node for place in places)
         return places
 
@@ -229,9 +340,7 @@ class Session:
                 each.move(place.node, job.shape, place.devices, 1)
             if not self._vanishes(held):
                 job.stopping += 1
-        job.held = [held for held in job.held if held not in gone]
-        if not job.held:
-            self.running[job.project.id].pop(job.workload.id, None)
+        self._drop_held(job, gone)
         self.count(job, sum(held.place.mgpu for held in gone), len(gone), -1)
         self.refresh_start(held.place.node for held in gone)
         self.releases += 1
@@ -244,13 +353,13 @@ class Session:
         self.count(job, place.mgpu - before.mgpu, 0, 1)
         self.releases += 1
         if self.at_once:
+            self._withdraw_candidate(job)
             held.place = place
+            self._enter_candidate(job)
             return
         job.stopping += 1
-        job.held = [each for each in job.held if each is not held]
+        self._drop_held(job, (held,))
         job.kept.append(place)
-        if not job.held:
-            self.running[job.project.id].pop(job.workload.id, None)
         self.refresh_start((before.node, place.node))
 
     def lose(self, job: Job) -> None:
@@ -259,8 +368,7 @@ class Session:
             self.remove(job, job.held)
             return
         job.stopping += len(job.held)
-        job.held = []
-        self.running[job.project.id].pop(job.workload.id, None)
+        self._drop_held(job, list(job.held))
 
     def split_books(self) -> None:
         """Part the three books, before something is stopped that others wait for."""
@@ -285,6 +393,27 @@ class Session:
         assert department is not None
         department.add(amount, sign=sign, preemptible=preemptible)
 
+    def _add_held(self, job: Job, places: Iterable[Place]) -> None:
+        self._withdraw_candidate(job)
+        if not job.held:
+            job.is_new = True
+        job.held.extend(self._new_held(job, place) for place in places)
+        self.running[job.project.id][job.workload.id] = job
+        self._enter_candidate(job)
+
+    def _drop_held(self, job: Job, gone: Collection[Held]) -> None:
+        self._withdraw_candidate(job)
+        job.held = [held for held in job.held if held not in gone]
+        if job.held:
+            self._enter_candidate(job)
+        else:
+            self.running[job.project.id].pop(job.workload.id, None)
+
+    def _hold_firm(self, job: Job, places: Iterable[Place], sign: int) -> None:
+        if self._firm is not None and not job.workload.preemptible:
+            for place in places:
+                self._firm.move(place.node, job.shape, place.devices, sign)
+
     def _new_held(self, job: Job, place: Place) -> Held:
         self._last_new_id -= 1
         self.owners[self._last_new_id] = job.workload.id
@@ -300,6 +429,16 @@ class Session:
 
     def _other_books(self, books: Books) -> tuple[Books, ...]:
         return tuple(each for each in self._all_books() if each is not books)
+
+
+def _order_of(candidate: Candidate) -> tuple[int, int, int, int, str, int]:
+    return candidate.order
+
+
+def _release(books: Books, job: Job) -> None:
+    for held in job.held:
+        if held.place.node >= 0:
+            books.move(held.place.node, job.shape, held.place.devices, 1)
 
 
 def place_of(session: Session, shape: Shape, placement: Placement) -> Place | None:

@@ -8,36 +8,8 @@ from itertools import combinations
 
 from scheduler.core.books import Books
 from scheduler.core.ordering import ratio
-from scheduler.core.session import Held, Job, Queue, Session
-from scheduler.core.snapshot import Policy
+from scheduler.core.session import Candidate, Held, Queue, Row
 from scheduler.core.units import WHOLE_GPU_MGPU
-
-#: Department rank and surplus, project rank and surplus; the most willing is smallest.
-Row = tuple[int, int, int, int, int, int]
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Candidate:
-    """A workload that may be interrupted, as it stood before anything was taken."""
-
-    job: Job
-    row: Row
-    mgpu: int
-    lost_us: int
-
-    @property
-    def key(self) -> tuple[int, Row, int, int, int, str, int]:
-        """Return how willing it is, smallest first."""
-        workload = self.job.workload
-        return (
-            workload.priority,
-            self.row,
-            self.mgpu,
-            self.lost_us,
-            -workload.submitted_at_us,
-            workload.name,
-            workload.id,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +36,6 @@ class Taken:
         if not self.whole or spare == len(amounts):
             return amounts
         return [*amounts[:spare], sum(amounts[spare:])]
-
-
-def is_interruptible(job: Job, policy: Policy, now_us: int) -> bool:
-    """Test whether ``job`` runs, is preemptible, and is past its minimum runtime."""
-    if not job.held or not job.workload.preemptible:
-        return False
-    if not policy.min_runtime_s:
-        return True
-    return now_us - _running_since(job) >= policy.min_runtime_s * 1_000_000
-
-
-def _running_since(job: Job) -> int:
-    since = None if job.is_new else job.workload.running_since_us
-    return min(held.started_at_us for held in job.held) if since is None else since
-
-
-def candidate_of(session: Session, job: Job, row: Row) -> Candidate:
-    """Return ``job`` as a candidate in a queue that stands at ``row``."""
-    return Candidate(
-        job=job,
-        row=row,
-        mgpu=sum(held.place.mgpu for held in job.held),
-        lost_us=lost_us(session, job),
-    )
-
-
-def lost_us(session: Session, job: Job) -> int:
-    """Return the work lost by stopping ``job``: time since its last start or checkpoint mark."""
-    last = max(held.started_at_us for held in job.held)
-    if job.workload.running_since_us is not None:
-        last = max(last, job.workload.running_since_us)
-    if job.workload.checkpoint_at_us is not None:
-        last = max(last, job.workload.checkpoint_at_us)
-    return max(0, session.now_us - last)
 
 
 def row_of(project: Queue) -> Row:

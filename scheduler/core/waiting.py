@@ -62,6 +62,8 @@ class Line:
     aside: bool = False
     #: The session's count of releases when it last failed to start.
     failed_at_release: int = -1
+    #: Nothing that could be interrupted makes room for it, or it fails check 2: both for the whole cycle.
+    is_lost: bool = False
 
     def __len__(self) -> int:
         return len(self.entries) - self.first
@@ -113,11 +115,13 @@ def entry_of(workload: Workload) -> Entry:
 class Waiting:
     """All lines, by project."""
 
-    __slots__ = ("_by_key", "_line_of", "_numbers", "_session", "lines_of")
+    __slots__ = ("_by_key", "_line_of", "_numbers", "_session", "groups", "lines_of")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.lines_of: dict[int, list[Line]] = {each: [] for each in session.projects}
+        #: Lines that need the same places: by shape and replicas.
+        self.groups: dict[tuple[Shape, int], list[Line]] = {}
         self._by_key: dict[_LineKey, Line] = {}
         self._line_of: dict[int, Line] = {}
         self._numbers: dict[Shape, int] = {}
@@ -175,6 +179,7 @@ class Waiting:
                 amount=amount_of(shape, count),
             )
             self.lines_of[workload.project_id].append(line)
+            self.groups.setdefault((shape, count), []).append(line)
         return line
 
     def enter(self, workload: Workload) -> None:

@@ -71,7 +71,7 @@ class Replay:
         if self.live and decision.served_id is not None:
             served = self.workloads[decision.served_id]
             self.change(served.id, nominated=served.nominated + decision.placements)
-            self.check_admission(served, decision.placements)
+            self.check_admission(self.workloads[served.id], decision.placements)
 
     def stop(self, workload, ids, served_id):
         if not self.live:
