@@ -25,6 +25,8 @@ export class LiveSocket {
     this.onState = onState;
     this.paused = false;
     this.heardAt = 0;
+    /** When the present attempt began or the present socket opened: it has its time to speak. */
+    this.triedAt = 0;
     this.dataAt = Date.now();
     this.lastCycle = null;
     this.lag = 0;
@@ -63,9 +65,11 @@ export class LiveSocket {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const ws = new WebSocket(`${scheme}://${location.host}/ws/live/`);
     this.ws = ws;
+    this.triedAt = Date.now();
     let opened = false;
     ws.addEventListener("open", () => {
       opened = true;
+      this.triedAt = Date.now();
       this.everOpen = true;
       this.#subscribe();
     });
@@ -143,9 +147,18 @@ export class LiveSocket {
 
   #watch() {
     const now = Date.now();
-    if (this.ws?.readyState === WebSocket.OPEN && !document.hidden && this.heardAt && now - this.heardAt > DEAD_MS) this.ws.close();
+    const spokeAt = Math.max(this.triedAt, this.heardAt);
+    if (this.ws && !document.hidden && now - spokeAt > DEAD_MS) this.#giveUp();
     if (!this.ws && !this.polling && now >= this.retryAt) this.#open();
     this.#tell();
+  }
+
+  /** A socket that says nothing is as good as none, whether it is open or still opening. */
+  #giveUp() {
+    const { ws } = this;
+    const opened = ws.readyState === WebSocket.OPEN;
+    ws.close();
+    this.#closed(ws, 1006, opened);
   }
 
   #send(order) {
