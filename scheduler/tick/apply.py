@@ -14,8 +14,8 @@ from scheduler.core import plan as plans
 from scheduler.core.snapshot import Placement
 from scheduler.core.units import fraction_mib, memory_request_mgpu
 from scheduler.core.vocabulary import Phase, ReplicaPhase, Rule
+from scheduler.queries.snapshots import Loaded
 from scheduler.tick import ledger
-from scheduler.tick.load import Loaded
 
 
 class PlanStale(Exception):

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from scheduler import events
 from scheduler.core import cycle as core
 from scheduler.core.instants import to_us
-from scheduler.tick import autoscale, books, converge, lease, load, observe, publish, sample
+from scheduler.queries import snapshots
+from scheduler.tick import autoscale, books, converge, lease, observe, publish, sample
 from scheduler.tick.apply import PlanStale, apply_plan
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
 
 def _decide_and_apply(tally: Tally, clock: Clock) -> bool:
     changed = False
-    cluster, pools = load.load_pools()
+    cluster, pools = snapshots.load_pools()
     generation = cluster.generation
     for loaded in pools:
         now = clock()

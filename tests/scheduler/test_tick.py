@@ -250,11 +250,11 @@ def test_the_lease_of_a_killed_tick_ends_by_itself(ticker):
 def test_a_plan_made_before_another_was_committed_is_thrown_away_whole(ticker):
     # Given two ticks that read the same state
     from scheduler.core import cycle
-    from scheduler.tick import load
+    from scheduler.queries import snapshots
 
     place = places.article()
     place.submit("train-1", of="unit-a", gpu="0.09", command=["fake"])
-    cluster, (loaded,) = load.load_pools()
+    cluster, (loaded,) = snapshots.load_pools()
     plan = cycle.decide(snapshot=loaded.snapshot, policy=loaded.policy, now_us=to_us(START))
     values = {"generation": cluster.generation, "now": START, "cycle": 1}
     # When both apply what they decided, then the second is refused and nothing is booked twice
@@ -267,11 +267,11 @@ def test_a_plan_made_before_another_was_committed_is_thrown_away_whole(ticker):
 
 def test_what_its_owner_stopped_meanwhile_is_left_out_alone(ticker):
     from scheduler.core import cycle
-    from scheduler.tick import load
+    from scheduler.queries import snapshots
 
     place = places.article()
     seven_trainings(place, count=2)
-    cluster, (loaded,) = load.load_pools()
+    cluster, (loaded,) = snapshots.load_pools()
     plan = cycle.decide(snapshot=loaded.snapshot, policy=loaded.policy, now_us=to_us(START))
     workloads.stop_workload(workload_id=place.workloads["train-1"].pk, authority=SYSTEM, now=START)
     applied = apply.apply_plan(

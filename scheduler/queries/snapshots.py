@@ -1,4 +1,4 @@
-"""Step 3 of a tick: tables to one Snapshot a node pool, in a fixed number of queries."""
+"""Tables to one Snapshot a node pool, in a fixed number of queries: what a tick decides on, and previews."""
 
 from __future__ import annotations
 
