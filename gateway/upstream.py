@@ -16,7 +16,7 @@ import httptools
 
 #: Kept no longer than this without use: well below what servers allow (5 s at uvicorn).
 IDLE_S = 2.0
-KEPT_EACH = 64
+KEPT_EACH = 512
 CONNECT_TIMEOUT_S = 2.0
 #: Unread bytes of an answer from which on the replica is not read further.
 HIGH_WATER = 256 * 1024
