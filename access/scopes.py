@@ -65,6 +65,10 @@ class UserAuthority:
             or department_id in self.visible.department_ids
         )
 
+    def sees_department(self, *, department_id: int) -> bool:
+        """Test whether a rule covers the whole department."""
+        return self.visible.cluster or department_id in self.visible.department_ids
+
 
 def authority_of(*, user: User, door: str) -> UserAuthority:
     """Return the authority of ``user`` as it is now. At most two queries."""

@@ -45,6 +45,10 @@ class Authority(Protocol):
         """Test whether the project exists for it."""
         ...
 
+    def sees_department(self, *, department_id: int) -> bool:
+        """Test whether the department's own figures exist for it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemAuthority:
@@ -60,6 +64,10 @@ class SystemAuthority:
         return True
 
     def sees_project(self, *, project_id: int, department_id: int) -> bool:
+        """Return True."""
+        return True
+
+    def sees_department(self, *, department_id: int) -> bool:
         """Return True."""
         return True
 

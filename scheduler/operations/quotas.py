@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F
 from django.utils.text import slugify
 
 from scheduler import events, models
 from scheduler.core.instants import to_us
-from scheduler.core.snapshot import UNLIMITED
-from scheduler.core.units import UNLIMITED_MGPU, format_gpu
-from scheduler.core.vocabulary import DEFAULT_WEIGHT, Rank, ReplicaPhase
-from scheduler.operations import audit
+from scheduler.core.snapshot import UNLIMITED, QueueQuota
+from scheduler.core.units import UNLIMITED_MGPU
+from scheduler.core.vocabulary import DEFAULT_WEIGHT, Level, Rank
+from scheduler.operations import audit, quota_rules
 from scheduler.operations.authority import Action, Authority, NotPermitted
-from scheduler.operations.refused import NotFound, Problem, QuotaRefused
+from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
+from scheduler.queries.pool_state import PoolRow
+from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree, read_pool_tree
+from scheduler.queries.visibility import SYSTEM as EVERYTHING
 
 COLORS = 8
 
@@ -62,7 +66,7 @@ def create_project(
 ) -> models.Project:
     """Make a project in a department, without any quota yet. Its color is the least used one."""
     department = models.Department.objects.filter(pk=department_id, deleted_at=None).first()
-    if department is None:
+    if department is None or not authority.sees_department(department_id=department_id):
         raise NotFound("department")
     if not authority.may(Action.PROJECT_QUOTA, department_id=department_id):
         raise NotPermitted(f"You may not make projects in {department.name}. Ask its admin.")
@@ -78,7 +82,48 @@ def create_project(
     return project
 
 
-@transaction.atomic
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEdit:
+    """One row of a draft. ``version`` is that of the row it was made from; None: not compared."""
+
+    level: Level
+    id: int
+    values: QuotaValues
+    version: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return what tells its row from all others of the pool."""
+        return self.level, self.id
+
+
+def set_quotas(
+    *,
+    pool_id: int,
+    edits: Sequence[QuotaEdit],
+    authority: Authority,
+    now: datetime,
+    reason: str = "",
+) -> list[Problem]:
+    """Set the quotas of several departments and projects, all of them or none.
+
+    Returns what is allowed and was warned of, with figures. A refused attempt is in the audit log.
+
+    Raises:
+        NotFound: a department, project or pool that is not there for the caller.
+        NotPermitted: a row that the caller may not change.
+        QuotaConflict: a row that someone else has changed since it was read.
+        QuotaRefused: limit below quota, quota below what non-preemptible work holds, or (where the
+            cluster forbids oversubscription) more than the parent has.
+    """
+    try:
+        with transaction.atomic():
+            return _set_quotas(pool_id, edits, authority, now, reason)
+    except QuotaRefused as refused:
+        _record_refusal(edits, authority, now, reason, refused)
+        raise
+
+
 def set_department_quota(
     *,
     department_id: int,
@@ -88,36 +133,11 @@ def set_department_quota(
     now: datetime,
     reason: str = "",
 ) -> list[Problem]:
-    """Set a department's quota and limit in a pool. Returns warnings, with their figures.
-
-    Raises:
-        QuotaRefused: limit below quota, quota below what non-preemptible work holds, or (where the
-            cluster forbids oversubscription) more than the pool has.
-    """
-    department = models.Department.objects.filter(pk=department_id, deleted_at=None).first()
-    if department is None:
-        raise NotFound("department")
-    if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department_id):
-        raise NotPermitted(
-            f"You may not change the quota of {department.name}. Ask a system admin."
-        )
-    cluster = models.Cluster.objects.locked()
-    values = _normalized(values)
-    problems = _quota_problems(values)
-    problems += _protected_problems(
-        values, department.name, _protected(pool_id, workload__project__department=department)
-    )
-    warnings = _pool_warnings(department, pool_id, values)
-    warnings += _children_warnings(department, pool_id, values)
-    _refuse_or_warn(problems, warnings, cluster)
-    row, _ = models.DepartmentQuota.objects.get_or_create(department=department, pool_id=pool_id)
-    before = _write(row, values)
-    _history(department=department, project=None, pool_id=pool_id, values=values, now=now)
-    _finish(authority, now, department, before, row, reason)
-    return warnings
+    """Set one department's quota and limit in a pool; as ``set_quotas``."""
+    edit = QuotaEdit(level=Level.DEPARTMENT, id=department_id, values=values)
+    return set_quotas(pool_id=pool_id, edits=[edit], authority=authority, now=now, reason=reason)
 
 
-@transaction.atomic
 def set_project_quota(
     *,
     project_id: int,
@@ -127,14 +147,61 @@ def set_project_quota(
     now: datetime,
     reason: str = "",
 ) -> list[Problem]:
-    """Set a project's quota and limit in a pool. Returns warnings, with their figures.
+    """Set one project's quota and limit in a pool; as ``set_quotas``."""
+    edit = QuotaEdit(level=Level.PROJECT, id=project_id, values=values)
+    return set_quotas(pool_id=pool_id, edits=[edit], authority=authority, now=now, reason=reason)
 
-    Raises:
-        QuotaRefused: as for a department; oversubscription is that of its department.
-    """
+
+def as_core(values: QuotaValues) -> QueueQuota:
+    """Return the values as the core takes them and as they will be kept."""
+    fields = {name: getattr(values, name) for name in QuotaValues.__dataclass_fields__}
+    return quota_rules.normalized(QueueQuota(**fields))
+
+
+def as_values(quota: QueueQuota) -> QuotaValues:
+    """Return the core's values as an edit carries them."""
+    return QuotaValues(**{name: getattr(quota, name) for name in QuotaValues.__dataclass_fields__})
+
+
+def _set_quotas(
+    pool_id: int, edits: Sequence[QuotaEdit], authority: Authority, now: datetime, reason: str
+) -> list[Problem]:
+    cluster = models.Cluster.objects.locked()
+    pool = models.NodePool.objects.filter(pk=pool_id).first()
+    if pool is None:
+        raise NotFound("node pool")
+    units = [(edit, _find_unit(edit, authority)) for edit in edits]
+    tree = read_pool_tree(visible=EVERYTHING, pool=PoolRow(id=pool.pk, name=pool.name))
+    _refuse_what_moved(tree, edits)
+    wanted = {edit.key: as_core(edit.values) for edit in edits}
+    tree = tree.with_quotas(wanted)
+    problems = quota_rules.find_problems(tree=tree, edited=wanted)
+    warnings = quota_rules.find_warnings(tree=tree, edited=wanted)
+    if cluster.forbid_oversubscription:
+        problems += quota_rules.find_oversubscription(tree=tree, edited=wanted)
+    if problems:
+        raise QuotaRefused(problems)
+    for edit, unit in units:
+        _save(unit, pool, as_values(wanted[edit.key]), authority, now, reason)
+    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
+    events.wake_on_commit()
+    return warnings
+
+
+def _find_unit(edit: QuotaEdit, authority: Authority) -> models.Department | models.Project:
+    """Return the department or project if it is there for the caller, who may change its quota."""
+    if edit.level is Level.DEPARTMENT:
+        department = models.Department.objects.filter(pk=edit.id, deleted_at=None).first()
+        if department is None or not authority.sees_department(department_id=department.pk):
+            raise NotFound("department")
+        if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
+            raise NotPermitted(
+                f"You may not change the quota of {department.name}. Ask a system admin."
+            )
+        return department
     project = (
         models.Project.objects.select_related("department")
-        .filter(pk=project_id, deleted_at=None)
+        .filter(pk=edit.id, deleted_at=None)
         .first()
     )
     if project is None or not authority.sees_project(
@@ -145,21 +212,92 @@ def set_project_quota(
         raise NotPermitted(
             f"You may not change the quota of {project.name}. Ask its department's admin."
         )
-    cluster = models.Cluster.objects.locked()
-    values = _normalized(values)
-    problems = _quota_problems(values)
-    problems += _protected_problems(
-        values, project.name, _protected(pool_id, workload__project=project)
+    return project
+
+
+def _refuse_what_moved(tree: QuotaTree, edits: Sequence[QuotaEdit]) -> None:
+    """Refuse a draft that was made from values which someone else has changed meanwhile."""
+    moved = [
+        row
+        for edit in edits
+        if edit.version is not None
+        and (row := tree.row(edit.key)) is not None
+        and row.version != edit.version
+    ]
+    if moved:
+        raise QuotaConflict([_conflict(row) for row in moved])
+
+
+def _conflict(row: QuotaRow) -> Problem:
+    last = (
+        models.AuditEntry.objects.filter(
+            action="quota.set", object_kind=row.level.value, object_id=row.id, result="done"
+        )
+        .order_by("-id")
+        .first()
     )
-    warnings = _parent_warnings(project, pool_id, values)
-    _refuse_or_warn(problems, warnings, cluster)
-    row, _ = models.ProjectQuota.objects.get_or_create(project=project, pool_id=pool_id)
+    who = last.actor if last else "Someone"
+    return Problem(
+        field="quota",
+        code="changed_meanwhile",
+        message=f"{who} has changed {row.name} since you read it. Look at the new values first.",
+        params={"name": row.name, "who": who},
+        unit=row.unit,
+    )
+
+
+def _save(
+    unit: models.Department | models.Project,
+    pool: models.NodePool,
+    values: QuotaValues,
+    authority: Authority,
+    now: datetime,
+    reason: str,
+) -> None:
+    row: models.DepartmentQuota | models.ProjectQuota
+    if isinstance(unit, models.Project):
+        department, project = unit.department, unit
+        row, _ = models.ProjectQuota.objects.get_or_create(project=unit, pool=pool)
+    else:
+        department, project = unit, None
+        row, _ = models.DepartmentQuota.objects.get_or_create(department=unit, pool=pool)
     before = _write(row, values)
-    _history(
-        department=project.department, project=project, pool_id=pool_id, values=values, now=now
+    _history(department=department, project=project, pool_id=pool.pk, values=values, now=now)
+    audit.record(
+        authority=authority,
+        now=now,
+        action="quota.set",
+        target=unit,
+        before={"pool": pool.name, **before},
+        after={"pool": pool.name, **{name: getattr(row, name) for name in before}},
+        reason=reason,
     )
-    _finish(authority, now, project, before, row, reason)
-    return warnings
+
+
+def _record_refusal(
+    edits: Sequence[QuotaEdit],
+    authority: Authority,
+    now: datetime,
+    reason: str,
+    refused: QuotaRefused,
+) -> None:
+    """Record an attempt that was refused: what was wanted, and why it could not be."""
+    why = [problem.code for problem in refused.problems]
+    for edit in edits:
+        model = models.Department if edit.level is Level.DEPARTMENT else models.Project
+        unit = model.objects.filter(pk=edit.id).first()
+        if unit is None:
+            continue
+        wanted = {name: getattr(edit.values, name) for name in QuotaValues.__dataclass_fields__}
+        audit.record(
+            authority=authority,
+            now=now,
+            action="quota.set",
+            target=unit,
+            after={**wanted, "refused": why},
+            reason=reason,
+            result="refused",
+        )
 
 
 def _checked_name(name: str, taken: object) -> str:
@@ -194,124 +332,6 @@ def _free_slug(name: str, model: type[models.Department] | type[models.Project])
 def _least_used_color() -> int:
     used = list(models.Project.objects.filter(deleted_at=None).values_list("color", flat=True))
     return min(range(1, COLORS + 1), key=lambda color: (used.count(color), color))
-
-
-def _normalized(values: QuotaValues) -> QuotaValues:
-    if values.over_quota:
-        return values
-    fields = {name: getattr(values, name) for name in QuotaValues.__dataclass_fields__}
-    return QuotaValues(**{**fields, "limit_mgpu": values.quota_mgpu})
-
-
-def _quota_problems(values: QuotaValues) -> list[Problem]:
-    problems: list[Problem] = []
-    if values.quota_mgpu < 0:
-        problems.append(
-            Problem(field="quota", code="negative", message="A guarantee must not be negative.")
-        )
-    if values.limit_mgpu < values.quota_mgpu:
-        problems.append(
-            Problem(
-                field="limit",
-                code="limit_below_quota",
-                message=(
-                    f"The limit {format_gpu(values.limit_mgpu)} is below the guarantee "
-                    f"{format_gpu(values.quota_mgpu)}. Raise the limit or lower the guarantee."
-                ),
-                params={"limit": values.limit_mgpu, "quota": values.quota_mgpu},
-            )
-        )
-    return problems
-
-
-def _protected(pool_id: int, **where: object) -> int:
-    """Return what non-preemptible work holds there."""
-    rows = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).filter(
-        workload__pool_id=pool_id, workload__preemptible=False, **where
-    )
-    return int(rows.aggregate(total=Sum("mgpu"))["total"] or 0)
-
-
-def _protected_problems(values: QuotaValues, name: str, protected_mgpu: int) -> list[Problem]:
-    if values.quota_mgpu >= protected_mgpu:
-        return []
-    return [
-        Problem(
-            field="quota",
-            code="quota_below_protected",
-            message=(
-                f"Non-preemptible work of {name} holds {format_gpu(protected_mgpu)}. The guarantee "
-                "can't go below that: stop some of it first."
-            ),
-            params={"protected": protected_mgpu, "quota": values.quota_mgpu},
-        )
-    ]
-
-
-def _pool_warnings(
-    department: models.Department, pool_id: int, values: QuotaValues
-) -> list[Problem]:
-    others = (
-        models.DepartmentQuota.objects.filter(pool_id=pool_id, department__deleted_at=None)
-        .exclude(department=department)
-        .aggregate(total=Sum("quota_mgpu"))["total"]
-        or 0
-    )
-    devices = models.Device.objects.filter(node__pool_id=pool_id, healthy=True).count()
-    return _oversubscription("pool", others + values.quota_mgpu, devices * 1000)
-
-
-def _children_warnings(
-    department: models.Department, pool_id: int, values: QuotaValues
-) -> list[Problem]:
-    children = (
-        models.ProjectQuota.objects.filter(
-            pool_id=pool_id, project__department=department, project__deleted_at=None
-        ).aggregate(total=Sum("quota_mgpu"))["total"]
-        or 0
-    )
-    return _oversubscription("projects", children, values.quota_mgpu)
-
-
-def _parent_warnings(project: models.Project, pool_id: int, values: QuotaValues) -> list[Problem]:
-    siblings = (
-        models.ProjectQuota.objects.filter(
-            pool_id=pool_id, project__department_id=project.department_id, project__deleted_at=None
-        )
-        .exclude(project=project)
-        .aggregate(total=Sum("quota_mgpu"))["total"]
-        or 0
-    )
-    parent = models.DepartmentQuota.objects.filter(
-        department_id=project.department_id, pool_id=pool_id
-    ).first()
-    available = parent.quota_mgpu if parent else 0
-    return _oversubscription("department", siblings + values.quota_mgpu, available)
-
-
-def _oversubscription(where: str, promised_mgpu: int, available_mgpu: int) -> list[Problem]:
-    if promised_mgpu <= available_mgpu:
-        return []
-    return [
-        Problem(
-            field="quota",
-            code=f"oversubscribed_{where}",
-            message=(
-                f"The guarantees add up to {format_gpu(promised_mgpu)} of "
-                f"{format_gpu(available_mgpu)}: not all can be kept at once."
-            ),
-            params={"promised": promised_mgpu, "available": available_mgpu},
-        )
-    ]
-
-
-def _refuse_or_warn(
-    problems: list[Problem], warnings: list[Problem], cluster: models.Cluster
-) -> None:
-    if cluster.forbid_oversubscription:
-        problems = [*problems, *warnings]
-    if problems:
-        raise QuotaRefused(problems)
 
 
 def _write(
@@ -349,25 +369,3 @@ def _history(
         over_quota=values.over_quota,
         from_us=at_us,
     )
-
-
-def _finish(
-    authority: Authority,
-    now: datetime,
-    target: models.Department | models.Project,
-    before: dict[str, object],
-    row: models.DepartmentQuota | models.ProjectQuota,
-    reason: str,
-) -> None:
-    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
-    after = {name: getattr(row, name) for name in before}
-    audit.record(
-        authority=authority,
-        now=now,
-        action="quota.set",
-        target=target,
-        before=before,
-        after=after,
-        reason=reason,
-    )
-    events.wake_on_commit()

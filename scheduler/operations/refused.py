@@ -16,6 +16,8 @@ class Problem:
     #: A sentence in English; pages translate by code and params.
     message: str
     params: dict[str, object] = dataclasses.field(default_factory=dict)
+    #: Where several things were changed at once: which one, such as "project-3".
+    unit: str = ""
 
 
 class Refused(Exception):
@@ -24,6 +26,7 @@ class Refused(Exception):
     * Refused
       * SubmitRefused    a submission or an edit of a workload
       * QuotaRefused     a change of a quota, a limit, a department or a project
+        * QuotaConflict  it was made from values that someone else has changed meanwhile
       * NodeRefused      a change of a node or a pool
       * StateRefused     the thing is not in a state for this
     """
@@ -39,6 +42,10 @@ class SubmitRefused(Refused):
 
 class QuotaRefused(Refused):
     """A change of a quota, a limit, a department or a project."""
+
+
+class QuotaConflict(QuotaRefused):
+    """It was made from values that someone else has changed meanwhile."""
 
 
 class NodeRefused(Refused):
