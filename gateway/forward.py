@@ -33,6 +33,11 @@ _GUARDS = [
     (b"x-content-type-options", b"nosniff"),
 ]
 MOST_REFUSALS = 20
+MOST_DECLINED = 5
+
+
+class Declined(Refused):
+    """A replica that leaves answered 503 with Retry-After: it did nothing and another one may."""
 
 
 class Cut(Exception):
@@ -46,6 +51,8 @@ class _Turn:
     seat: Seat
     ticket: Ticket
     target: bytes
+    #: Whether it may still go to another replica if this one says that it is leaving.
+    may_decline: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,8 +105,9 @@ class Forwarder:
             ticket = Ticket()
             seat = await desk.sit(ticket, deadline=deadline, again=refusals > 0)
             reckoning.seated_us = now_us()
+            turn = _Turn(seat, ticket, target, refusals < MOST_DECLINED)
             try:
-                await self._at_replica(exchange, desk, _Turn(seat, ticket, target), reckoning)
+                await self._at_replica(exchange, desk, turn, reckoning)
                 return
             except Refused as refused:
                 refusals += 1
@@ -151,6 +159,8 @@ class Forwarder:
         try:
             async with asyncio.timeout(route.request_timeout_s - passed_s) as limit:
                 await connection.wait_for_head()
+                if turn.may_decline and _declines(exchange, connection):
+                    raise Declined
                 is_stream = _is_stream(connection)
                 reckoning.reader = TokenReader(is_stream=is_stream)
                 reckoning.failed = connection.status >= 500
@@ -185,6 +195,12 @@ async def _pass_on(
             await exchange.end_answer(data)
             return
         await exchange.send_part(data)
+
+
+def _declines(exchange: Exchange, connection: Connection) -> bool:
+    """Test whether the replica took nothing on and the request can be sent again as it was."""
+    asks_later = any(name == b"retry-after" for name, _ in connection.headers)
+    return connection.status == 503 and asks_later and exchange.whole_body() is not None
 
 
 def _failure_of(error: Exception, *, begun: bool) -> ReplicaFailed | TookTooLong:

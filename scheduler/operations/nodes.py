@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from scheduler import events, models
 from scheduler.core.vocabulary import ReplicaPhase
@@ -171,6 +171,13 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
     models.QuotaHistory.objects.filter(pool=pool).delete()
     models.CapacityInterval.objects.filter(pool=pool).delete()
     models.Decision.objects.filter(project__department_id__in=department_ids).delete()
+    keys = models.GatewayKey.objects.filter(
+        Q(department_id__in=department_ids) | Q(project__department_id__in=department_ids)
+    )
+    models.GatewayUsage.objects.filter(
+        Q(key__in=keys) | Q(project__department_id__in=department_ids)
+    ).delete()
+    keys.delete()
     models.Project.objects.filter(department_id__in=department_ids).delete()
     models.Department.objects.filter(pk__in=department_ids).delete()
     models.Node.objects.filter(pool=pool).delete()
