@@ -16,6 +16,7 @@ from django.conf import settings
 WORKER_SEEN_KEY = "tidegate:worker_seen"
 BEAT_SEEN_KEY = "tidegate:beat_seen"
 SEEN_FOR_S = 60
+ROLL_UP_EVERY_S = 60
 
 app = Celery("tidegate")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -26,6 +27,11 @@ app.conf.beat_schedule = {
         "schedule": settings.TICK_S,
         # While no worker takes them ticks pile up; all but the newest are dropped unrun.
         "options": {"expires": max(2, settings.TICK_S)},
+    },
+    "roll_up_usage": {
+        "task": "scheduler.tasks.roll_up_usage",
+        "schedule": ROLL_UP_EVERY_S,
+        "options": {"expires": ROLL_UP_EVERY_S},
     },
 }
 

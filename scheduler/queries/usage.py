@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from scheduler.core.usage import Figures, Meter
-from scheduler.queries import usage_facts
+from scheduler.core.usage import NAMES, Figures, Meter
+from scheduler.queries import usage_blocks, usage_facts
+from scheduler.queries.usage_blocks import BlockKey
 from scheduler.queries.usage_facts import EVERYTHING, Period, UsageFilter, WorkKey
 from scheduler.queries.visibility import Visibility
 
@@ -55,9 +56,68 @@ def read_queue_usage(
 ) -> QueueUsage:
     """Return the figures of every project and pool for each [cuts[i], cuts[i+1]).
 
-    A filter on work leaves out other work, and then the guarantee means nothing: see
-    ``read_work_usage``. Five queries.
+    Whole hours that are rolled up come from their blocks, all else from the intervals; both are
+    exact. A filter on work leaves out other work, and then the guarantee means nothing: see
+    ``read_work_usage``. Five queries, and five for each part between rolled-up stretches.
     """
+    division = usage_blocks.divide(cuts=cuts, until_us=usage_blocks.rolled_until())
+    if not division.stretches:
+        return read_raw_usage(visible=visible, cuts=cuts, now_us=now_us, wanted=wanted)
+    slots = len(cuts) - 1
+    sums = usage_blocks.read_blocks(
+        visible=visible, wanted=wanted, stretches=division.stretches, slots=slots
+    )
+    for left in division.leftovers:
+        raw = read_raw_usage(visible=visible, cuts=left.cuts, now_us=now_us, wanted=wanted)
+        _add_raw(raw, left.slots, sums, slots)
+    whole = _whole_departments(visible, wanted)
+    over = NAMES.index("over_quota")
+    return QueueUsage(
+        queues={
+            QueueKey(key.project_id, key.department_id, key.pool_id): [
+                Figures(**dict(zip(NAMES, values, strict=True))) for values in rows
+            ]
+            for key, rows in sums.items()
+            if key.project_id is not None
+        },
+        beyond={
+            (key.department_id, key.pool_id): [values[over] for values in rows]
+            for key, rows in sums.items()
+            if key.project_id is None and whole(key.department_id)
+        },
+    )
+
+
+def _add_raw(
+    raw: QueueUsage,
+    raw_slots: Sequence[int | None],
+    sums: dict[BlockKey, list[list[int]]],
+    slots: int,
+) -> None:
+    rows = [(BlockKey(*key), figures) for key, figures in raw.queues.items()]
+    rows += [
+        (BlockKey(None, *key), [Figures(over_quota=value) for value in values])
+        for key, values in raw.beyond.items()
+    ]
+    for key, figures in rows:
+        if key not in sums:
+            sums[key] = [[0] * len(NAMES) for _ in range(slots)]
+        for slot, row in zip(raw_slots, figures, strict=True):
+            if slot is None:
+                continue
+            into = sums[key][slot]
+            for at, value in enumerate(row.values()):
+                into[at] += value
+
+
+def read_raw_usage(
+    *,
+    visible: Visibility,
+    cuts: Sequence[int],
+    now_us: int,
+    wanted: UsageFilter = EVERYTHING,
+) -> QueueUsage:
+    """Return the same from the intervals alone. Five queries."""
     assert not wanted.parts_of_queues, "a guarantee is not divided among work"
     period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
     queues: _Meters[QueueKey] = _Meters(cuts)

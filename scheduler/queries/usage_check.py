@@ -91,15 +91,20 @@ def _guarantees_agree(now_us: int) -> Iterator[str]:
         "project_id", "department_id", "pool_id", "quota_mgpu", "from_us", "to_us"
     )
     for project_id, department_id, pool_id, quota_mgpu, from_us, to_us in rows:
-        key = (project_id, 0 if project_id else department_id, pool_id)
+        key: tuple[int | None, int, int] = (
+            project_id,
+            0 if project_id else department_id,
+            pool_id,
+        )
         if from_us < until.get(key, from_us):
             yield f"two guarantees of {_queue(key)} overlap at {_when(from_us)}"
         until[key] = 2**62 if to_us is None else to_us
         if to_us is None:
             held[key] = quota_mgpu
-    for key, quota_mgpu in _guarantees_now():
-        if held.get(key, 0) != quota_mgpu:
-            yield f"{_queue(key)} is guaranteed {quota_mgpu} mGPU, its ledger says {held.get(key, 0)}"
+    for queue, quota_mgpu in _guarantees_now():
+        told = held.get(queue, 0)
+        if told != quota_mgpu:
+            yield f"{_queue(queue)} is guaranteed {quota_mgpu} mGPU, its ledger says {told}"
 
 
 def _guarantees_now() -> Iterator[tuple[tuple[int | None, int, int], int]]:
@@ -132,7 +137,7 @@ def _identities(now_us: int) -> Iterator[str]:
 
 
 def _read(cuts: Sequence[int], now_us: int) -> dict[usage_queries.QueueKey, usage_queries.Rows]:
-    found = usage_queries.read_queue_usage(visible=SYSTEM, cuts=cuts, now_us=now_us)
+    found = usage_queries.read_raw_usage(visible=SYSTEM, cuts=cuts, now_us=now_us)
     return found.queues
 
 

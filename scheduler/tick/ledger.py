@@ -7,6 +7,7 @@ from datetime import datetime
 
 from scheduler import models
 from scheduler.core.instants import to_us
+from scheduler.operations import usage_rollup
 
 
 def open_allocation(
@@ -37,6 +38,7 @@ def close_allocation(*, replica: models.Replica, at: datetime) -> None:
     if interval.to_us is None:
         interval.to_us = max(to_us(at), interval.from_us)
         interval.save(update_fields=["to_us"])
+        usage_rollup.forget_after(at_us=interval.to_us)
     models.ActivityInterval.objects.filter(replica=replica, open=True).update(open=False)
 
 
