@@ -28,7 +28,7 @@ SHARE_OF_TIME = 0.1
 MOST_BYTES = 4096
 
 
-class ReportConsumer(AsyncWebsocketConsumer):
+class ReportConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One open report. Whoever may no longer see something gets the next figures without it."""
 
     channel_layer_alias = ""

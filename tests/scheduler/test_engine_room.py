@@ -29,8 +29,7 @@ def test_work_of_a_thrown_away_database_ends_and_its_ids_are_free_again(tmp_path
     claim(folder=tmp_path, owner="first")
     engine = LocalEngine(data_dir=tmp_path)
     engine.launch(sleeper(key))
-    wait_until(lambda: engine.observe()[0].pid, within_s=20, what="it runs")
-    pid = engine.observe()[0].pid
+    pid = wait_until(lambda: engine.observe()[0].pid, within_s=20, what="it runs")
     # When another database takes the folder
     claim(folder=tmp_path, owner="second")
     # Then the old process ends, and the same id starts anew

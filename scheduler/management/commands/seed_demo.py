@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from scheduler.operations.demonstration_data import DEMONSTRATIONS
 from scheduler.operations.authority import SYSTEM
+from scheduler.operations.demonstration_data import DEMONSTRATIONS
 from scheduler.operations.demonstrations import ClusterNotEmpty, lay_out
 from scheduler.tick.run import utc_now
 
@@ -23,9 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            lay_out(
-                demonstration=DEMONSTRATIONS[options["demo"]], authority=SYSTEM, now=utc_now()
-            )
+            lay_out(demonstration=DEMONSTRATIONS[options["demo"]], authority=SYSTEM, now=utc_now())
         except ClusterNotEmpty as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"The demonstration {options['demo']} is laid out.")
