@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 #: At most five projections a second, and one every two seconds whatever is said.
 LEAST_GAP_S = 0.2
+#: After a round it rests this many times as long as the round took: a large cluster slows the
+#: rounds down and leaves the server its time.
+REST = 2.0
 MOST_GAP_S = 2.0
 #: Rights are looked up again this often.
 RIGHTS_EVERY_S = 2.0
@@ -106,12 +109,14 @@ class Hub:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), timeout=MOST_GAP_S)
             self._changed.clear()
+            began_at = time.monotonic()
             try:
                 await self._refresh()
             except Exception:
                 # The outer edge of this loop: one bad round must not end all pages' updates.
                 log.exception("live.refresh.failed")
-            await asyncio.sleep(LEAST_GAP_S)
+            took_s = time.monotonic() - began_at
+            await asyncio.sleep(min(MOST_GAP_S, max(LEAST_GAP_S, REST * took_s)))
 
     async def _refresh(self) -> None:
         await self._check_rights()

@@ -15,6 +15,7 @@ from dashboard import demonstrations, live_wire
 from dashboard.views import signed_in
 from scheduler.operations.authority import Action
 from scheduler.queries import overview as overviews
+from scheduler.queries.pool_state import list_pools
 
 
 @login_required
@@ -54,10 +55,12 @@ def overview_day(request: HttpRequest) -> JsonResponse:
     """Answer the last 24 hours as JSON."""
     now = timezone.now()
     visible = signed_in.visible_to(request)
-    found = overviews.read_overview(visible=visible, pool_name=request.GET.get("pool", ""), now=now)
-    if found is None:
+    pools = list_pools(visible=visible)
+    wanted = request.GET.get("pool", "")
+    pool = next((row for row in pools if row.name == wanted), pools[0] if pools else None)
+    if pool is None:
         raise Http404
-    day = overviews.read_overview_day(visible=visible, pool_id=found.pool.id, now=now)
+    day = overviews.read_overview_day(visible=visible, pool_id=pool.id, now=now)
     return JsonResponse(live_wire.day_to_wire(day))
 
 

@@ -112,7 +112,7 @@ export class GpuView {
     if (part.under) set(part.under, { x: slice.x, width: slice.width });
     this.#extra(part, "march", leaving, () => svg("rect", { class: "march", y: 0.8, height: this.bar.height - 1.6, rx: 2 }));
     if (part.march) set(part.march, { x: slice.x + 0.8, width: Math.max(0, slice.width - 1.6) });
-    this.#extra(part, "dots", (slice.flags & FLAG.nodata) !== 0, () => svg("rect", { class: "nodata", fill: "url(#map-dots)", height: this.bar.height }));
+    this.#extra(part, "dots", (slice.flags & FLAG.nodata) !== 0 && this.density !== "dense", () => svg("rect", { class: "nodata", fill: "url(#map-dots)", height: this.bar.height }));
     if (part.dots) set(part.dots, { x: slice.x, width: slice.width });
   }
 

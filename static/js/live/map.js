@@ -10,6 +10,8 @@ import { gpuName, makeNames } from "./names.js";
 const HATCHED = ["pc1", "pc2", "pc3", "pc4", "pc5", "pc6", "pc7", "pc8", "pcq"];
 /** More changed GPUs than this at once are not animated: their rows flash. */
 const MOST_MOVING = 6;
+/** Dense rows are lower than their names: so many rows share one. */
+const DENSE_LABEL_EVERY = 8;
 
 export class ClusterMap {
   /** @param {HTMLElement} host @param {{parts: any}} store */
@@ -76,6 +78,7 @@ export class ClusterMap {
     this.rows.clear();
     this.root = svg("svg", { viewBox: `0 0 ${this.sizes.width} ${this.sizes.height}`, role: "group" });
     set(this.root, { "aria-label": format(gettext("Live map of %(nodes)s nodes. Use the arrow keys to move between GPUs, Enter for details."), { nodes: nodes.length }) });
+    this.root.classList.add(this.sizes.density);
     this.root.append(defs(this.sizes), ...this.#heads());
     nodes.forEach((node, row) => this.#addNode(node, row));
     this.host.replaceChildren(this.root);
@@ -101,7 +104,8 @@ export class ClusterMap {
     const name = svg("text", { class: "nl", x: 0, y: small ? middle + 4 : middle - 1 });
     const about = svg("text", { x: 0, y: middle + 11.5 });
     const held = svg("text", { class: "held", x: width, y: middle + 3.5, "text-anchor": "end" });
-    group.append(name, held);
+    group.append(held);
+    if (density !== "dense" || row % DENSE_LABEL_EVERY === 0) group.append(name);
     if (!small) group.append(about);
     const views = devices.map(([gpuId, index, healthy], column) => {
       const view = new GpuView({ id: gpuId, index, healthy }, x(column), top, this.sizes);
@@ -137,7 +141,7 @@ export class ClusterMap {
       rows.add(view.rowId);
     }
     for (const id of rows) this.#finishRow(this.rows.get(id), mayMove && !animate);
-    this.#mark(0);
+    for (const id of ids) this.views.get(id)?.mark({ project: this.focusProject, workload: 0 }, this.names);
   }
 
   #finishRow(row, flash) {

@@ -22,15 +22,23 @@ export class QuotaBars {
     this.axis = svg("g");
     this.root.append(this.#defs(), this.axis);
     host.replaceChildren(this.root);
-    addEventListener("resize", () => this.show());
+    this.#measure();
+    addEventListener("resize", () => {
+      this.#measure();
+      this.show();
+    });
     this.show();
+  }
+
+  /** Asking for a width makes the browser lay the page out: only when it may have changed. */
+  #measure() {
+    this.width = Math.max(300, this.host.clientWidth - 28);
+    this.left = Math.min(220, Math.max(112, this.width * 0.22));
   }
 
   /** Show the tree as it is now. */
   show() {
     const rows = this.store.parts.quota?.rows ?? [];
-    this.width = Math.max(300, this.host.clientWidth - 28);
-    this.left = Math.min(220, Math.max(112, this.width * 0.22));
     this.most = axisEnd(rows);
     const height = TOP + rows.length * PITCH;
     set(this.root, { viewBox: `0 0 ${this.width} ${height}`, height });
