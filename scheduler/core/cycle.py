@@ -18,6 +18,7 @@ from scheduler.core.plan import Plan
 from scheduler.core.record import Recorder
 from scheduler.core.reservation import Reservations
 from scheduler.core.session import Job, Session
+from scheduler.core.shape import Shape
 from scheduler.core.snapshot import Policy, Snapshot
 from scheduler.core.victims import Taken
 from scheduler.core.vocabulary import Kind, Rule
@@ -47,6 +48,8 @@ class _Cycle:
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
+        #: Groups without a place, of which all that can't take one were set aside.
+        self.swept: set[tuple[Shape, int]] = set()
         #: Lines that looked for borrowed work and found no set that works.
         self.claimants: dict[Line, None] = {}
 
@@ -86,9 +89,11 @@ class _Cycle:
         """Set ``line`` aside, and with it all that need the same places and can't take them either."""
         line.aside = True
         self.order.touch(line.project)
-        if self._has_places(line):
+        group = (line.shape, line.count)
+        if group in self.swept or self._has_places(line):
             return
-        for other in self.waiting.groups[line.shape, line.count]:
+        self.swept.add(group)
+        for other in self.waiting.groups[group]:
             if not other.aside and len(other) and not self._may_take(other):
                 other.aside = True
                 self.order.touch(other.project)
@@ -130,7 +135,7 @@ class _Cycle:
             packing = find_moves(session, request)
             if packing is not None:
                 return Rule.CONSOLIDATE, Found(chosen=[], spared=[], packing=packing)
-        if not self._may_take(line) or self._is_lost(line):
+        if not self._may_take(line) or self._is_lost(line) or self._waits_for_vacated(line):
             return Rule.PREEMPT, None
         if reclaim.is_entitled(request):
             self.claimants[line] = None
@@ -183,16 +188,31 @@ class _Cycle:
 
     def _wake_after_release(self) -> None:
         """Let those try again whose outcome what came free, or whoever left, could change."""
-        start = self.session.placer(self.session.start)
-        firm = self.session.placer(self.session.firm_books())
-        consolidation = self.session.policy.consolidation
+        session = self.session
+        start = session.placer(session.start)
+        firm = session.placer(session.firm_books())
+        moves = session.policy.consolidation
         for (shape, count), lines in self.waiting.groups.items():
-            has_places = consolidation or start.slots(shape).total >= count
-            if not has_places and firm.slots(shape).total < count:
+            has_places = moves or start.slots(shape).total >= count
+            if has_places:
+                self.swept.discard((shape, count))
+            elif firm.slots(shape).total < count:
                 continue
             for line in lines:
-                if line.aside and ((has_places and _passes_checks(line)) or self._may_take(line)):
+                if line.aside and (moves or self._is_worth_trying(line, has_places=has_places)):
                     self._wake(line)
+
+    def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:
+        if has_places and _passes_checks(line):
+            return True
+        return self._may_take(line) and not self._waits_for_vacated(line)
+
+    def _waits_for_vacated(self, line: Line) -> bool:
+        """Test whether ``line`` will fit once victims of others are gone: it needs none of its own."""
+        if line.shape.gpu_memory_mib or not _passes_checks(line):
+            return False
+        later = self.session.placer(self.session.later)
+        return later.slots(line.shape).total >= line.count
 
     def _wake(self, line: Line) -> None:
         line.aside = False

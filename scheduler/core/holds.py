@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scheduler.core import quota
-from scheduler.core.lacks import find_shortage
+from scheduler.core.lacks import Shortages
 from scheduler.core.plan import Hold
 from scheduler.core.quota import Refusal
 from scheduler.core.reservation import Reservations
@@ -19,10 +19,11 @@ def explain_waiting(
     session: Session, waiting: Waiting, reservations: Reservations
 ) -> Iterator[Hold]:
     """Yield a reason for everything that waits, by the state at the end of the cycle."""
+    shortages = Shortages(session, session.start)
     for line in waiting:
         if not len(line):
             continue
-        finding = _find(session, line, reservations)
+        finding = _find(session, line, reservations, shortages)
         for workload in line.waiting():
             yield finding.hold(workload.id)
     yield from _backing_off(session)
@@ -72,7 +73,9 @@ class _Finding:
         )
 
 
-def _find(session: Session, line: Line, reservations: Reservations) -> _Finding:
+def _find(
+    session: Session, line: Line, reservations: Reservations, shortages: Shortages
+) -> _Finding:
     refusal = _refusal_of(session, line)
     never = _is_hopeless(session, line)
     if refusal is not None:
@@ -83,7 +86,7 @@ def _find(session: Session, line: Line, reservations: Reservations) -> _Finding:
         return _kept(Reason.RESERVED, line, owner)
     if session.now is not session.start and _fits_now(session, request):
         return _kept(Reason.NOMINATED, line, _nominee_on(session, request))
-    shortage = find_shortage(session, session.start, line.shape, line.count)
+    shortage = shortages.find(line.shape, line.count)
     return _Finding(
         reason=shortage.reason,
         resource=shortage.resource,

@@ -24,137 +24,124 @@ class Shortage:
     lacks: dict[str, int]
 
 
-def find_shortage(session: Session, books: Books, shape: Shape, count: int) -> Shortage:
-    """Return why ``count`` replicas of ``shape`` have no place in ``books``."""
-    empty = session.empty_books
-    able = [at for at in shape.nodes if empty.nodes[at].slots(shape)]
-    resource, free, asked = _total_short(books, shape, count)
-    if not able:
-        reason, asked = Reason.NO_MATCHING_NODE, _asked(shape, resource)
-    elif free < asked:
-        reason = Reason.INSUFFICIENT_RESOURCES
-    else:
-        reason = Reason.FRAGMENTED
-    return Shortage(
-        reason=reason,
-        resource=resource,
-        requested=asked,
-        free=free,
-        largest=_largest(books, shape, resource),
-        lacks=_count_lacks(session, books, shape),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Total:
+    """What is free of one resource on the matching nodes, and what one replica asks for."""
+
+    resource: str
+    free: int
+    asked: int
 
 
-def _total_short(books: Books, shape: Shape, count: int) -> tuple[str, int, int]:
-    """Return (resource, free, asked) of what is short in all; of GPU, or what is asked, if none is."""
-    nodes = [books.nodes[at] for at in shape.nodes]
-    rows = []
-    if shape.devices:
-        free_mgpu = sum(mgpu for node in nodes for mgpu in _usable(node, shape))
-        rows.append(("gpu", free_mgpu, shape.replica_mgpu * count))
-    if shape.devices and shape.gpu_memory_mib:
-        free_mib = sum(
-            max(0, mib)
-            for node in nodes
-            for mib, mgpu in zip(node.free_mib, node.free_mgpu, strict=True)
-            if mgpu > 0
+class Shortages:
+    """Finds shortages in one state of the books. What holds for a shape is found once."""
+
+    def __init__(self, session: Session, books: Books) -> None:
+        self._session = session
+        self._books = books
+        self._totals: dict[Shape, list[_Total]] = {}
+        self._lacks: dict[Shape, dict[str, int]] = {}
+        self._largest: dict[tuple[Shape, str], int] = {}
+        #: By node, what its devices leave free in all.
+        self._free_mgpu: list[int] | None = None
+
+    def find(self, shape: Shape, count: int) -> Shortage:
+        """Return why ``count`` replicas of ``shape`` have no place."""
+        total = self._short_total(shape, count)
+        asked = total.asked * count
+        reason = Reason.INSUFFICIENT_RESOURCES if total.free < asked else Reason.FRAGMENTED
+        if not self._session.placer(self._session.empty_books).slots(shape).total:
+            reason, asked = Reason.NO_MATCHING_NODE, total.asked
+        return Shortage(
+            reason=reason,
+            resource=total.resource,
+            requested=asked,
+            free=total.free,
+            largest=self._find_largest(shape, total.resource),
+            lacks=self._find_lacks(shape),
         )
-        rows.append(("gpu_memory", free_mib, shape.gpu_memory_mib * shape.devices * count))
-    if shape.cpu_milli:
-        free_cpu = sum(max(0, node.free_cpu_milli) for node in nodes)
-        rows.append(("cpu", free_cpu, shape.cpu_milli * count))
-    if shape.memory_mib:
-        free_memory = sum(max(0, node.free_memory_mib) for node in nodes)
-        rows.append(("memory", free_memory, shape.memory_mib * count))
-    if not rows:
-        return ("gpu", 0, 0)
-    return next((row for row in rows if row[1] < row[2]), rows[0])
+
+    def _short_total(self, shape: Shape, count: int) -> _Total:
+        """Return what is short in all; of GPU, or of what is asked, if nothing is."""
+        totals = self._totals.get(shape)
+        if totals is None:
+            totals = self._totals[shape] = self._sum_up(shape)
+        return next((row for row in totals if row.free < row.asked * count), totals[0])
+
+    def _sum_up(self, shape: Shape) -> list[_Total]:
+        nodes = [self._books.nodes[at] for at in shape.nodes]
+        rows = []
+        if shape.devices:
+            free_mgpu = sum(self._free_on(node, shape) for node in nodes)
+            rows.append(_Total(resource="gpu", free=free_mgpu, asked=shape.replica_mgpu))
+        if shape.devices and shape.gpu_memory_mib:
+            free_mib = sum(sum(_free_mib(node, shape)) for node in nodes)
+            asked_mib = shape.gpu_memory_mib * shape.devices
+            rows.append(_Total(resource="gpu_memory", free=free_mib, asked=asked_mib))
+        if shape.cpu_milli:
+            free_cpu = sum(max(0, node.free_cpu_milli) for node in nodes)
+            rows.append(_Total(resource="cpu", free=free_cpu, asked=shape.cpu_milli))
+        if shape.memory_mib:
+            free_memory = sum(max(0, node.free_memory_mib) for node in nodes)
+            rows.append(_Total(resource="memory", free=free_memory, asked=shape.memory_mib))
+        return rows or [_Total(resource="gpu", free=0, asked=0)]
+
+    def _free_on(self, node: NodeBook, shape: Shape) -> int:
+        """Return what the devices of ``node`` that ``shape`` may use leave free in all."""
+        if shape.models:
+            return sum(_usable(node, shape))
+        if self._free_mgpu is None:
+            self._free_mgpu = [
+                sum([mgpu for mgpu in each.free_mgpu if mgpu > 0]) for each in self._books.nodes
+            ]
+        return self._free_mgpu[node.position]
+
+    def _find_largest(self, shape: Shape, resource: str) -> int:
+        largest = self._largest.get((shape, resource))
+        if largest is None:
+            nodes = [self._books.nodes[at] for at in shape.nodes]
+            largest = max((_most(node, shape, resource) for node in nodes), default=0)
+            self._largest[shape, resource] = largest
+        return largest
+
+    def _find_lacks(self, shape: Shape) -> dict[str, int]:
+        lacks = self._lacks.get(shape)
+        if lacks is None:
+            lacks = self._lacks[shape] = self._count_lacks(shape)
+        return lacks
+
+    def _count_lacks(self, shape: Shape) -> dict[str, int]:
+        counts: dict[Lack, int] = {}
+        slots = self._session.placer(self._books).slots(shape).by_node
+        empty = self._session.placer(self._session.empty_books).slots(shape).by_node
+        for at, node in enumerate(self._session.nodes):
+            if slots.get(at):
+                continue
+            if at not in slots:
+                lack = _mismatch(node, shape)
+            elif not empty[at]:
+                lack = _capacity_lack(self._session.empty_books.nodes[at], shape)
+            else:
+                lack = self._room_lack(self._books.nodes[at], shape)
+            counts[lack] = counts.get(lack, 0) + 1
+        return {lack.value: counts[lack] for lack in sorted(counts)}
+
+    def _room_lack(self, book: NodeBook, shape: Shape) -> Lack:
+        if book.free_cpu_milli < shape.cpu_milli:
+            return Lack.CPU
+        if book.free_memory_mib < shape.memory_mib:
+            return Lack.MEMORY
+        enough = self._free_on(book, shape) >= shape.replica_mgpu
+        return Lack.GPU_FRAGMENTED if enough else Lack.GPU
 
 
-def _asked(shape: Shape, resource: str) -> int:
-    """Return what one replica asks for of ``resource``."""
-    return {
-        "gpu": shape.replica_mgpu,
-        "gpu_memory": shape.gpu_memory_mib * shape.devices,
-        "cpu": shape.cpu_milli,
-        "memory": shape.memory_mib,
-    }[resource]
-
-
-def _usable(node: NodeBook, shape: Shape) -> list[int]:
-    """Return the free amounts of the devices that ``shape`` may use, largest first."""
-    return sorted(
-        (
-            mgpu
-            for mgpu, model in zip(node.free_mgpu, node.models, strict=True)
-            if mgpu > 0 and (not shape.models or model in shape.models)
-        ),
-        reverse=True,
-    )
-
-
-def _largest(books: Books, shape: Shape, resource: str) -> int:
-    """Return the most of ``resource`` that one replica of this kind would get on some node now."""
-    nodes = [books.nodes[at] for at in shape.nodes]
-    if resource == "cpu":
-        return max((max(0, node.free_cpu_milli) for node in nodes), default=0)
-    if resource == "memory":
-        return max((max(0, node.free_memory_mib) for node in nodes), default=0)
-    if resource == "gpu_memory":
-        free = (_free_mib(node, shape) for node in nodes)
-    else:
-        free = (_usable(node, shape) for node in nodes)
-    if shape.is_whole:
-        whole = [row.count(WHOLE_GPU_MGPU) * WHOLE_GPU_MGPU for row in free]
-        return max(whole, default=0)
-    return max(
-        (row[shape.devices - 1] * shape.devices for row in free if len(row) >= shape.devices),
-        default=0,
-    )
-
-
-def _free_mib(node: NodeBook, shape: Shape) -> list[int]:
-    return sorted(
-        (
-            mib
-            for mib, mgpu, model in zip(node.free_mib, node.free_mgpu, node.models, strict=True)
-            if mgpu > 0 and mib > 0 and (not shape.models or model in shape.models)
-        ),
-        reverse=True,
-    )
-
-
-def _count_lacks(session: Session, books: Books, shape: Shape) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for at, node in enumerate(session.nodes):
-        lack = _lack_of(session, books, shape, node, at)
-        if lack is not None:
-            counts[lack.value] = counts.get(lack.value, 0) + 1
-    return dict(sorted(counts.items()))
-
-
-def _lack_of(session: Session, books: Books, shape: Shape, node: Node, at: int) -> Lack | None:
-    """Return what the node at ``at`` lacks first for one replica; None: it would take one."""
+def _mismatch(node: Node, shape: Shape) -> Lack:
+    """Return why ``node`` is not among the nodes of ``shape``."""
     if not node.schedulable:
         return Lack.NOT_SCHEDULABLE
-    if at not in shape.nodes:
-        labels = shape.key[5]
-        fits = has_labels(node, labels) and has_model(node, shape)
-        allowed = shape.key[6]
-        if not has_labels(node, labels) or (fits and allowed is not None):
-            return Lack.LABELS
+    if has_labels(node, shape.key[5]) and not has_model(node, shape):
         return Lack.GPU_MODEL
-    book = books.nodes[at]
-    if not session.empty_books.nodes[at].slots(shape):
-        return _capacity_lack(session.empty_books.nodes[at], shape)
-    if book.slots(shape):
-        return None
-    if book.free_cpu_milli < shape.cpu_milli:
-        return Lack.CPU
-    if book.free_memory_mib < shape.memory_mib:
-        return Lack.MEMORY
-    enough = sum(_usable(book, shape)) >= shape.replica_mgpu
-    return Lack.GPU_FRAGMENTED if enough else Lack.GPU
+    return Lack.LABELS
 
 
 def _capacity_lack(empty: NodeBook, shape: Shape) -> Lack:
@@ -163,3 +150,40 @@ def _capacity_lack(empty: NodeBook, shape: Shape) -> Lack:
     if empty.free_memory_mib < shape.memory_mib:
         return Lack.MEMORY
     return Lack.DEVICES
+
+
+def _most(node: NodeBook, shape: Shape, resource: str) -> int:
+    """Return the most of ``resource`` that one replica of this kind would get on ``node`` now."""
+    if resource == "cpu":
+        return max(0, node.free_cpu_milli)
+    if resource == "memory":
+        return max(0, node.free_memory_mib)
+    if shape.is_whole and not shape.models:
+        return node.free_mgpu.count(WHOLE_GPU_MGPU) * WHOLE_GPU_MGPU
+    free = _free_mib(node, shape) if resource == "gpu_memory" else _usable(node, shape)
+    if shape.is_whole:
+        return free.count(WHOLE_GPU_MGPU) * WHOLE_GPU_MGPU
+    if len(free) < shape.devices:
+        return 0
+    if shape.devices == 1:
+        return max(free)
+    return sorted(free, reverse=True)[shape.devices - 1] * shape.devices
+
+
+def _usable(node: NodeBook, shape: Shape) -> list[int]:
+    """Return the free amounts of the devices that ``shape`` may use."""
+    if not shape.models:
+        return [mgpu for mgpu in node.free_mgpu if mgpu > 0]
+    return [
+        mgpu
+        for mgpu, model in zip(node.free_mgpu, node.models, strict=True)
+        if mgpu > 0 and model in shape.models
+    ]
+
+
+def _free_mib(node: NodeBook, shape: Shape) -> list[int]:
+    return [
+        mib
+        for mib, mgpu, model in zip(node.free_mib, node.free_mgpu, node.models, strict=True)
+        if mgpu > 0 and mib > 0 and (not shape.models or model in shape.models)
+    ]
