@@ -18,7 +18,7 @@ from scheduler.models.usage import (
     UsageBlock,
     UsageRollup,
 )
-from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload
+from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload, with_devices
 
 __all__ = [
     "ActivityInterval",
@@ -51,4 +51,5 @@ __all__ = [
     "UsageRollup",
     "Workload",
     "WorkloadEvent",
+    "with_devices",
 ]

@@ -284,7 +284,7 @@ def _warns(row: models.Workload) -> bool:
 
 def _replicas(row: models.Workload, *, ended: bool) -> tuple[ReplicaRow, ...]:
     rows = models.Replica.objects.filter(workload=row).select_related("node")
-    rows = rows.prefetch_related("holdings__device")
+    rows = rows.prefetch_related(models.with_devices())
     if ended:
         chosen = list(rows.filter(attempt=row.attempts).order_by("ordinal"))
     else:

@@ -33,7 +33,7 @@ def converge(*, observations: Observations, now: datetime) -> bool:
     rows = list(
         models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
         .select_related("node", "workload__project")
-        .prefetch_related("holdings__device")
+        .prefetch_related(models.with_devices())
         .order_by("id")
     )
     acted = False

@@ -32,7 +32,7 @@ def take_if_due(*, observations: Observations, now: datetime) -> bool:
     replicas = list(
         models.Replica.objects.filter(phase__in=[ReplicaPhase.RUNNING, ReplicaPhase.STOPPING])
         .select_related("node", "workload__project")
-        .prefetch_related("holdings__device")
+        .prefetch_related(models.with_devices())
         .order_by("id")
     )
     host_devices = max(1, models.Device.objects.filter(virtual=True, node__engine="local").count())
