@@ -54,22 +54,27 @@ def carry_out(stage: Stage) -> None:
 def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, Process | None]:
     """Fill a project's guarantee with a service and a training of the same amount."""
     one = stage.layout.answers_mgpu
+    limit = "limit equal to it" if project == "closed" else "borrowing on, no limit"
+    stage.sheet.given(
+        f"a project with guarantee {gpus(2 * one)}, {limit}; its department's limit untouched, "
+        f"{gpus(stage.layout.capacity_mgpu)} of the hardware free"
+    )
+    stage.sheet.when(f"a service (150) and a training (40) of {gpus(one)} each are submitted")
     stage.submit_service(f"{prefix}service-1", project=project, mgpu=one)
     stage.submit_training(f"{prefix}training", project=project, mgpu=one)
     names = (f"{prefix}training", f"{prefix}service-1")
     found = stage.wait_for_processes(lambda found: all(found.of(name) for name in names))
     stage.wait_for_epochs(found, f"{prefix}training", more=4)
-    limit = "limit equal to it" if project == "closed" else "borrowing on, no limit"
-    stage.sheet.given(
-        f"a project with guarantee {gpus(2 * one)}, {limit}, full: a service (150) and a training "
-        f"(40) of {gpus(one)} each; its department's limit untouched, "
-        f"{gpus(stage.layout.capacity_mgpu - 2 * one)} of the hardware free"
-    )
     training, service = (found.of(name) for name in names)
     stage.sheet.check(
         expected="both run",
         seen="both run" if training and service else f"running: {found.names()}",
         where=PROCESS_TABLE,
+    )
+    stage.sheet.given(
+        f"a project with guarantee {gpus(2 * one)}, {limit}, full: a service (150) and a training "
+        f"(40) of {gpus(one)} each; its department's limit untouched, "
+        f"{gpus(stage.layout.capacity_mgpu - 2 * one)} of the hardware free"
     )
     return training, service
 
