@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import comb
@@ -85,6 +85,8 @@ class Search:
         self._tries_left = session.policy.search_bound
         self._source = scope.ranked()
         self._known: list[Candidate] = []
+        #: Where not even all candidates together are enough: how many replicas would then fit.
+        self.reach: int | None = None
 
     def find(self) -> Found | None:
         """Return the best set, or None if none works."""
@@ -102,10 +104,13 @@ class Search:
         """Return the most willing single victim that is enough, where a single one must be best."""
         if self._scope.has_further:
             return None
-        for candidate in islice(self._source, _QUICK):
+        return self._find_single(islice(self._source, _QUICK))
+
+    def _find_single(self, candidates: Iterable[Candidate]) -> list[Taken] | None:
+        for candidate in candidates:
             self._known.append(candidate)
             taken = [Taken(candidate, tuple(candidate.job.held))]
-            if self._works_with(taken) and self._scope.allows(taken, straddling=False):
+            if self._scope.allows(taken, straddling=False) and self._works_with(taken):
                 return taken
         return None
 
@@ -114,8 +119,15 @@ class Search:
         return self._known
 
     def _find_thorough(self) -> list[Taken] | None:
+        if len(self._known) == _QUICK and not self._scope.has_further:
+            chosen = self._find_single(self._source)
+            if chosen is not None:
+                return chosen
         candidates = self._rest()
-        if not candidates or not self._works_with(_all_of(candidates)):
+        if not candidates:
+            return None
+        if not self._works_with(_all_of(candidates)):
+            self.reach = self._trial.last_total
             return None
         stages = (False, True) if self._scope.may_straddle else (False,)
         for straddling in stages:
@@ -127,6 +139,8 @@ class Search:
     def _find_stage(
         self, candidates: Sequence[Candidate], *, straddling: bool
     ) -> list[Taken] | None:
+        if len(candidates) > _MANY:
+            return self._find_greedy(candidates, (), straddling=straddling)
         groups = [group for group in self._groups(candidates) if self._works_with(_all_of(group))]
         try:
             return self._find_exact(groups, straddling=straddling)
@@ -236,7 +250,7 @@ class Search:
     ) -> list[Taken] | None:
         """Return the best of the greedy sets: one over all, or one for each group."""
         best: tuple[Cost, list[Taken]] | None = None
-        for group in (candidates, *(groups if len(candidates) <= _MANY else ())):
+        for group in (candidates, *groups):
             chosen = self._greedy_set(group, straddling=straddling)
             if chosen is not None:
                 cost = cost_of(chosen)

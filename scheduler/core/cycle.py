@@ -48,6 +48,8 @@ class _Cycle:
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
+        #: Lines for which not even all lesser work of their project makes room.
+        self.marks: dict[Line, preempt.Mark] = {}
         #: Groups without a place, of which all that can't take one were set aside.
         self.swept: set[tuple[Shape, int]] = set()
         #: Lines that looked for borrowed work and found no set that works.
@@ -142,9 +144,24 @@ class _Cycle:
             found = reclaim.find_victims(session, request)
             if found is not None:
                 return Rule.RECLAIM, found
-        if self._has_lesser_work(line):
-            return Rule.PREEMPT, preempt.find_victims(session, request)
-        return Rule.PREEMPT, None
+        if not self._has_lesser_work(line) or self._is_blocked(line):
+            return Rule.PREEMPT, None
+        found, mark = preempt.find_victims(session, request)
+        if mark is not None:
+            self.marks[line] = mark
+        return Rule.PREEMPT, found
+
+    def _is_blocked(self, line: Line) -> bool:
+        """Test whether preemption for ``line`` is known to fail, as nothing relevant changed since."""
+        mark = self.marks.get(line)
+        if mark is None or self.session.policy.consolidation or not len(line):
+            return False
+        mark = preempt.renewed(self.session, line.head(), mark)
+        if mark is None:
+            del self.marks[line]
+            return False
+        self.marks[line] = mark
+        return True
 
     def _may_take(self, line: Line) -> bool:
         """Test whether some rule could interrupt others for ``line``, whoever they are."""
@@ -205,7 +222,9 @@ class _Cycle:
     def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:
         if has_places and _passes_checks(line):
             return True
-        return self._may_take(line) and not self._waits_for_vacated(line)
+        if not self._may_take(line) or self._waits_for_vacated(line):
+            return False
+        return _is_entitled(line) or not self._is_blocked(line)
 
     def _waits_for_vacated(self, line: Line) -> bool:
         """Test whether ``line`` will fit once victims of others are gone: it needs none of its own."""

@@ -132,13 +132,11 @@ def _fits_now(session: Session, request: Request) -> bool:
 
 def _nominee_on(session: Session, request: Request) -> int | None:
     """Return the first workload for which places are kept where the request would fit."""
+    slots = session.placer(session.now).slots(request.shape).by_node
     ids = [
         (job.workload.submitted_at_us, job.workload.id)
         for job in session.jobs.values()
-        if any(
-            place.node in request.shape.nodes and session.now.nodes[place.node].slots(request.shape)
-            for place in job.kept
-        )
+        if job.kept and any(slots.get(place.node) for place in job.kept)
     ]
     return min(ids)[1] if ids else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import takewhile
 
 from scheduler.core.choice import Found, Search
@@ -63,6 +64,55 @@ class PreemptTally:
         return True
 
 
-def find_victims(session: Session, request: Request) -> Found | None:
-    """Return the victims inside the project that let ``request`` start, with those spared."""
-    return Search(session, request, PreemptScope(session, request)).find()
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What was known when not even all lesser work of the project made room: how many replicas would
+    have fitted without it, and how far the later books' log had come.
+    """
+
+    reach: int
+    seen: int
+
+
+def find_victims(session: Session, request: Request) -> tuple[Found | None, Mark | None]:
+    """Return the victims inside the project that let ``request`` start; or a mark, where even all of
+    its lesser work leaves too few devices.
+    """
+    search = Search(session, request, PreemptScope(session, request))
+    found = search.find()
+    if found is None and search.reach is not None and search.reach < request.count:
+        return None, Mark(search.reach, len(session.later.log))
+    return found, None
+
+
+def renewed(session: Session, request: Request, mark: Mark) -> Mark | None:
+    """Return ``mark`` brought up to date by the nodes that changed since; None where there may be room."""
+    log = session.later.log
+    if mark.seen == len(log):
+        return mark
+    reach = mark.reach
+    by_node = session.placer(session.firm_books()).slots(request.shape).by_node
+    for position in {*log[mark.seen :]}:
+        if by_node.get(position):
+            reach += _reach_on(session, request, position)
+            if reach >= request.count:
+                return None
+    return Mark(reach, len(log))
+
+
+def _reach_on(session: Session, request: Request, position: int) -> int:
+    """Return how many replicas would fit on one node without the project's lesser work."""
+    node = session.later.nodes[position]
+    out = [
+        (candidate.job.shape, held.place.devices)
+        for candidate in session.candidates(request.project)
+        if candidate.order[0] < request.workload.priority
+        for held in candidate.job.held
+        if held.place.node == position
+    ]
+    for shape, devices in out:
+        node.move(shape, devices, 1)
+    slots = node.slots(request.shape)
+    for shape, devices in out:
+        node.move(shape, devices, -1)
+    return slots

@@ -173,7 +173,7 @@ class Policy:
     #: 0: never reserve.
     starvation_after_s: int = 600
     #: Victim sets tried before the greedy set is taken.
-    search_bound: int = 20_000
+    search_bound: int = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

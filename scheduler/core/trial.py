@@ -13,7 +13,17 @@ from scheduler.core.waiting import Request
 class Trial:
     """The state without some victims, for one request. Nothing stays once it is closed."""
 
-    __slots__ = ("_after", "_mover", "_out", "_request", "_session", "_slots", "_total", "packing")
+    __slots__ = (
+        "_after",
+        "_mover",
+        "_out",
+        "_request",
+        "_session",
+        "_slots",
+        "_total",
+        "last_total",
+        "packing",
+    )
 
     def __init__(self, session: Session, request: Request, *, mover: Mover | None = None) -> None:
         self._session = session
@@ -23,6 +33,8 @@ class Trial:
         #: Slots on the nodes that victims left.
         self._after: dict[int, int] = {}
         self._mover = mover
+        #: How many replicas fitted when this was last asked whether it works.
+        self.last_total = self._total
         #: Ids of the replicas that are out.
         self._out: set[int] = set()
         #: The moves found when the state last worked only with them.
@@ -77,6 +89,7 @@ class Trial:
     def works(self) -> bool:
         """Test whether the request could start now, with moves where they are allowed."""
         self.packing = None
+        self.last_total = self._total
         if not self.passes_checks():
             return False
         if not self.lacks_devices and self._fits_within_budget():
