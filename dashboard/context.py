@@ -54,6 +54,7 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="nodes", label=_("Nodes & GPUs"), icon="server", count=counts.gpus),
         NavItem(name="quotas", label=_("Quotas"), icon="network"),
         NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
+        NavItem(name="inference", label=_("Inference"), icon="zap"),
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
         NavItem(name="reports", label=_("Consumption"), icon="chart-column"),
     )

@@ -7,7 +7,17 @@ from django.contrib.auth import views as auth
 from django.urls import path
 from django.views.i18n import JavaScriptCatalog, set_language
 
-from dashboard.views import decisions, live, nodes, overview, quotas, reports, search, workloads
+from dashboard.views import (
+    decisions,
+    inference,
+    live,
+    nodes,
+    overview,
+    quotas,
+    reports,
+    search,
+    workloads,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -19,6 +29,10 @@ urlpatterns = [
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),
     path("workloads/<int:workload_id>/start", workloads.start, name="workload_start"),
     path("workloads/<int:workload_id>/delete", workloads.delete, name="workload_delete"),
+    path("inference", inference.inference, name="inference"),
+    path("inference/<int:workload_id>", inference.service, name="service"),
+    path("inference/keys", inference.keys, name="gateway_keys"),
+    path("inference/keys/<int:key_id>/revoke", inference.revoke_key, name="gateway_key_revoke"),
     path("quotas", quotas.quotas, name="quotas"),
     path("nodes", nodes.nodes, name="nodes"),
     path("decisions", decisions.decisions, name="decisions"),

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, parse_gpu
 from scheduler.core.vocabulary import Kind, Priority
+from scheduler.operations.services import Scaling
 from scheduler.operations.workloads import Submission
 from scheduler.queries.workloads import ProjectChoice
 
@@ -18,6 +20,12 @@ KINDS = (
     (Kind.DISTRIBUTED.value, _("Distributed training")),
     (Kind.WORKSPACE.value, _("Workspace")),
     (Kind.INFERENCE.value, _("Inference")),
+)
+METRICS = (
+    ("", _("Activity alone, or never")),
+    (Metric.CONCURRENCY.value, _("Concurrency (requests)")),
+    (Metric.THROUGHPUT.value, _("Throughput (requests/s)")),
+    (Metric.LATENCY.value, _("Latency (milliseconds)")),
 )
 PRIORITIES = (
     ("", _("As usual for its kind")),
@@ -51,10 +59,18 @@ class WorkloadForm(forms.Form):
     gpu_memory_mib = forms.IntegerField(label=_("or GPU memory, MiB"), required=False, min_value=1)
     min_replicas = forms.IntegerField(label=_("Replicas, at least"), initial=1, min_value=0)
     max_replicas = forms.IntegerField(label=_("Replicas, at most"), initial=1, min_value=1)
+    metric = forms.ChoiceField(
+        label=_("A service's further replica by"), choices=METRICS, required=False
+    )
+    threshold = forms.IntegerField(
+        label=_("above, for each replica"), initial=2, min_value=1, required=False
+    )
     command = forms.CharField(
         label=_("Command"),
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("As in a shell, without pipes, such as: python {examples}/training/train_digits.py"),
+        help_text=_(
+            "As in a shell, without pipes, such as: python {examples}/training/train_digits.py"
+        ),
     )
     priority = forms.TypedChoiceField(
         label=_("Priority"), choices=PRIORITIES, required=False, coerce=int, empty_value=None
@@ -106,6 +122,13 @@ class WorkloadForm(forms.Form):
             raise forms.ValidationError(
                 _("A quote is not closed: check the quotes of the command.")
             ) from error
+
+    @property
+    def scaling(self) -> Scaling:
+        """Return how a service scales; only after ``is_valid``."""
+        data = self.cleaned_data
+        metric = Metric(data["metric"]) if data["metric"] else None
+        return Scaling(metric=metric, threshold=data["threshold"] or 1)
 
     @property
     def submission(self) -> Submission:

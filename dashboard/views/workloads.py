@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -18,12 +19,20 @@ from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase
+from scheduler.operations import services
 from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import pool_state
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import ProjectChoice, WorkloadDetail
+
+
+class Submitted(Protocol):
+    """What was handed in."""
+
+    pk: int
+    name: str
 
 
 @login_required
@@ -159,13 +168,7 @@ def _may_act(request: HttpRequest, detail: WorkloadDetail) -> bool:
 
 def _submit(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> HttpResponse:
     try:
-        made = operations.submit_workload(
-            project_id=form.cleaned_data["project"],
-            pool_id=pool_id,
-            submission=form.submission,
-            authority=signed_in.authority(request),
-            now=timezone.now(),
-        )
+        made = _hand_in(request, form, pool_id=pool_id)
     except SubmitRefused as refused:
         for problem in refused.problems:
             field = problem.field if problem.field in form.fields else None
@@ -179,6 +182,27 @@ def _submit(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> HttpRe
     if getattr(request, "htmx", False):
         return HttpResponse(headers={"HX-Redirect": address})
     return redirect(address)
+
+
+def _hand_in(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> Submitted:
+    """Hand in what the form holds; a service with how it scales."""
+    project_id, authority = form.cleaned_data["project"], signed_in.authority(request)
+    if form.submission.kind is Kind.INFERENCE:
+        return services.submit_service(
+            project_id=project_id,
+            pool_id=pool_id,
+            submission=form.submission,
+            scaling=form.scaling,
+            authority=authority,
+            now=timezone.now(),
+        )
+    return operations.submit_workload(
+        project_id=project_id,
+        pool_id=pool_id,
+        submission=form.submission,
+        authority=authority,
+        now=timezone.now(),
+    )
 
 
 def _form_page(

@@ -8,6 +8,9 @@ const MODULES = {
   quotas: () => import("./live/quotas.js"),
   filters: () => import("./ui/filters.js"),
   workload: () => import("./ui/workload.js"),
+  again: () => import("./ui/again.js"),
+  service: () => import("./charts/service.js"),
+  playground: () => import("./ui/playground.js"),
   report: () => import("./reports.js"),
   "report-form": () => import("./report_form.js"),
 };

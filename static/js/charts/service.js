@@ -1,0 +1,77 @@
+// @ts-check
+/** A service's page: wanted against answering, load against target, latency, on one time axis. */
+import { text } from "../lib/dom.js";
+import { gettext } from "../lib/i18n.js";
+import { start as again } from "../ui/again.js";
+
+const CONFIG = { displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
+
+export function start(place) {
+  const script = document.createElement("script");
+  script.src = place.dataset.plotly;
+  script.addEventListener("load", () => draw(place));
+  script.addEventListener("error", () => text(place.querySelector("[data-plot]"), gettext("The chart could not be loaded.")));
+  document.head.append(script);
+  again(place, () => draw(place));
+  addEventListener("theme", () => draw(place));
+}
+
+function draw(place) {
+  const plot = place.querySelector("[data-plot]");
+  const source = place.querySelector("#service-series");
+  if (!globalThis.Plotly || !plot || !source) return;
+  const series = JSON.parse(source.textContent);
+  const colors = palette(plot);
+  globalThis.Plotly.react(plot, traces(series, colors), look(colors), CONFIG);
+  plot.setAttribute("role", "img");
+  plot.setAttribute("aria-label", gettext("Replicas wanted and answering, load, and latency over the last hour"));
+}
+
+function traces(series, colors) {
+  const x = series.at.map(local);
+  const line = (name, y, color, axis, more = {}) => ({ x, y, name, type: "scatter", mode: "lines", yaxis: axis, line: { color, width: 1.6, shape: "hv", ...more } });
+  return [
+    line(gettext("Wanted"), series.desired, colors.accent, "y", { dash: "dot" }),
+    line(gettext("Answering"), series.ready, colors.used, "y"),
+    line(gettext("Load"), series.value, colors.ink2, "y2", { shape: "linear" }),
+    line(gettext("Target of one"), x.map(() => series.target[0]), colors.ink3, "y2", { dash: "dash", width: 1 }),
+    line(gettext("Latency, ms"), series.latency, colors.over, "y3", { shape: "linear" }),
+  ];
+}
+
+function look(colors) {
+  const axis = { gridcolor: colors.line2, zeroline: false, fixedrange: true, rangemode: "tozero", nticks: 4 };
+  return {
+    uirevision: "service",
+    paper_bgcolor: "transparent",
+    plot_bgcolor: "transparent",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 10.5, color: colors.ink3 },
+    margin: { l: 36, r: 8, t: 24, b: 24 },
+    showlegend: true,
+    legend: { orientation: "h", y: 1.1, x: 0 },
+    hovermode: "x unified",
+    hoverlabel: { bgcolor: colors.surface, bordercolor: colors.line, font: { color: colors.ink } },
+    xaxis: { type: "date", showgrid: false, tickformat: "%H:%M", hoverformat: "%H:%M:%S", fixedrange: true, anchor: "y3" },
+    yaxis: { ...axis, domain: [0.7, 1], dtick: 1 },
+    yaxis2: { ...axis, domain: [0.36, 0.64] },
+    yaxis3: { ...axis, domain: [0, 0.3] },
+  };
+}
+
+/** Plotly takes times as they are written: write them in the reader's zone. */
+function local(ms) {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
+}
+
+function palette(host) {
+  const probe = document.createElement("i");
+  host.append(probe);
+  const read = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const colors = { used: read("--used"), accent: read("--accent"), over: read("--over-rail"), ink: read("--ink"), ink2: read("--ink-2"), ink3: read("--ink-3"), line: read("--line"), line2: read("--line-2"), surface: read("--surface") };
+  probe.remove();
+  return colors;
+}
