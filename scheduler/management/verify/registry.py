@@ -14,10 +14,12 @@ from django.conf import settings
 from scheduler.management.verify import (
     pages,
     scene,
+    v2_side_by_side,
     v3_caps,
     v4_isolation,
     v5_reclaim,
     v6_preemption,
+    v7_replicas,
 )
 from scheduler.management.verify.checks import Check, Result, Sheet
 from scheduler.management.verify.layout import Layout
@@ -40,7 +42,7 @@ class Verification(Protocol):
         """Do it and note every check."""
 
 
-_MODULES = (v3_caps, v4_isolation, v5_reclaim, v6_preemption)
+_MODULES = (v2_side_by_side, v3_caps, v4_isolation, v5_reclaim, v6_preemption, v7_replicas)
 VERIFICATIONS: dict[str, Verification] = {
     module.NUMBER: cast("Verification", module) for module in _MODULES
 }

@@ -1,0 +1,94 @@
+"""Verification 2: services of several projects share one card and answer through one address."""
+
+from __future__ import annotations
+
+from scheduler.core.autoscale import Metric
+from scheduler.management.verify import serving
+from scheduler.management.verify.layout import article_units, gpus
+from scheduler.management.verify.readers import settle
+from scheduler.management.verify.stage import PROCESS_TABLE, Stage
+
+NUMBER = "2"
+TITLE = "Three services of three projects on one card, behind one address"
+SERVICES = (("chat", "dev-chat"), ("embed", "dev-embed"), ("answers", "prod-inference"))
+#: The keys: whose they are, and what each is to see.
+KEYS = (
+    ("dev-chat", "", "chat"),
+    ("dev-embed", "", "embed"),
+    ("prod-inference", "", "answers"),
+    ("", "dev-test", "chat, embed"),
+)
+
+units = article_units
+
+
+def carry_out(stage: Stage) -> None:
+    """Start the three, ask each through the one address with each key, and read what was counted."""
+    layout, sheet = stage.layout, stage.sheet
+    amounts = {"chat": layout.chat_mgpu, "embed": layout.embed_mgpu, "answers": layout.answers_mgpu}
+    shares = ", ".join(f"{name} {gpus(amounts[name])}" for name, _ in SERVICES)
+    sheet.given(f"{gpus(layout.devices * 1000)} GPU; services of three projects: {shares}")
+    sheet.when("all three are submitted")
+    for name, project in SERVICES:
+        serving.submit(
+            stage.scene,
+            name,
+            project=project,
+            mgpu=amounts[name],
+            replicas=(1, 1),
+            scaling=serving.scaling_by(Metric.CONCURRENCY, 100),
+        )
+    found = stage.wait_for_processes(lambda seen: all(seen.of(name) for name, _ in SERVICES))
+    sheet.check(
+        expected=", ".join(f"{name} {gpus(amounts[name])}" for name, _ in SERVICES),
+        seen=", ".join(f"{name} {gpus(found.mgpu(name))}" for name, _ in SERVICES),
+        where=f"{PROCESS_TABLE}: what each process was given",
+    )
+    settle(
+        lambda: [serving.read_replicas(stage, name) for name, _ in SERVICES],
+        until=lambda said: said == ["1/1"] * len(SERVICES),
+        within_s=stage.patience_s,
+    )
+    _ask_with_each_key(stage)
+    _usage(stage)
+
+
+def _ask_with_each_key(stage: Stage) -> None:
+    sheet = stage.sheet
+    for project, department, models in KEYS:
+        key = serving.make_key(stage.scene, project=project, department=department)
+        sheet.when(f"the key of {project or department} is used")
+        sheet.check(
+            expected=models, seen=serving.list_models(stage, key=key), where="GET /v1/models"
+        )
+        said = {name: serving.ask(stage, key=key, model=name).status for name, _ in SERVICES}
+        allowed = models.split(", ")
+        sheet.check(
+            expected=", ".join(f"{n} {200 if n in allowed else 404}" for n, _ in SERVICES),
+            seen=", ".join(f"{name} {status}" for name, status in said.items()),
+            where="POST /v1/chat/completions at one address",
+        )
+
+
+def _usage(stage: Stage) -> None:
+    """Each service was asked once with its project's key; the team's key asked two of them."""
+    expected = {(p or d, model) for p, d, models in KEYS for model in models.split(", ")}
+
+    def counted() -> set[tuple[str, str]]:
+        mine = {stage.scene.called(project) for _, project in SERVICES}
+        rows = serving.list_usage()
+        return {
+            (row.key_name, row.model)
+            for row in rows
+            if row.project_name in mine and row.requests == 1 and row.output_tokens > 0
+        }
+
+    seen = settle(counted, until=lambda found: found == expected, within_s=15)
+    stage.sheet.when("what was used is read")
+    stage.sheet.check(
+        expected=_pairs(expected), seen=_pairs(seen), where="usage by key and model, with tokens"
+    )
+
+
+def _pairs(found: set[tuple[str, str]]) -> str:
+    return ", ".join(f"{key}: {model}" for key, model in sorted(found)) or "none"
