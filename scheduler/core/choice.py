@@ -109,6 +109,8 @@ class Search:
     def _find_single(self, candidates: Iterable[Candidate]) -> list[Taken] | None:
         for candidate in candidates:
             self._known.append(candidate)
+            if not self._trial.may_help(candidate):
+                continue
             taken = [Taken(candidate, tuple(candidate.job.held))]
             if self._scope.allows(taken, straddling=False) and self._works_with(taken):
                 return taken

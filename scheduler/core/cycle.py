@@ -50,6 +50,8 @@ class _Cycle:
         self.returning: list[Job] = []
         #: Lines for which not even all lesser work of their project makes room.
         self.marks: dict[Line, preempt.Mark] = {}
+        #: How far the later books' log had come at the last release.
+        self.woken_at = 0
         #: Groups without a place, of which all that can't take one were set aside.
         self.swept: set[tuple[Shape, int]] = set()
         #: Lines that looked for borrowed work and found no set that works.
@@ -206,17 +208,26 @@ class _Cycle:
     def _wake_after_release(self) -> None:
         """Let those try again whose outcome what came free, or whoever left, could change."""
         session = self.session
-        start = session.placer(session.start)
+        start, later = session.placer(session.start), session.placer(session.later)
         firm = session.placer(session.firm_books())
         moves = session.policy.consolidation
+        changed = {*session.later.log[self.woken_at :]}
+        self.woken_at = len(session.later.log)
+        near = {job.project.id for position in changed for job in session.jobs_on(position)}
         for (shape, count), lines in self.waiting.groups.items():
             has_places = moves or start.slots(shape).total >= count
             if has_places:
                 self.swept.discard((shape, count))
             elif firm.slots(shape).total < count:
                 continue
+            by_node = later.slots(shape).by_node
+            anywhere = has_places or any(by_node.get(position) for position in changed)
             for line in lines:
-                if line.aside and (moves or self._is_worth_trying(line, has_places=has_places)):
+                if not line.aside or not (
+                    anywhere or line.project.id in near or line not in self.marks
+                ):
+                    continue  # what changed is no concern of a line that only preemption could serve
+                if moves or self._is_worth_trying(line, has_places=has_places):
                     self._wake(line)
 
     def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:

@@ -135,8 +135,8 @@ def _nominee_on(session: Session, request: Request) -> int | None:
     slots = session.placer(session.now).slots(request.shape).by_node
     ids = [
         (job.workload.submitted_at_us, job.workload.id)
-        for job in session.jobs.values()
-        if job.kept and any(slots.get(place.node) for place in job.kept)
+        for job in session.keeping.values()
+        if any(slots.get(place.node) for place in job.kept)
     ]
     return min(ids)[1] if ids else None
 

@@ -104,10 +104,11 @@ def _reach_on(session: Session, request: Request, position: int) -> int:
     """Return how many replicas would fit on one node without the project's lesser work."""
     node = session.later.nodes[position]
     out = [
-        (candidate.job.shape, held.place.devices)
-        for candidate in session.candidates(request.project)
-        if candidate.order[0] < request.workload.priority
-        for held in candidate.job.held
+        (job.shape, held.place.devices)
+        for job in session.jobs_on(position)
+        if job.project is request.project and job.workload.priority < request.workload.priority
+        if session.is_interruptible(job)
+        for held in job.held
         if held.place.node == position
     ]
     for shape, devices in out:

@@ -184,6 +184,10 @@ class Session:
         self.mix = Mix(_count_shapes(self.shapes, snapshot.workloads))
         self._placers: dict[int, Placer] = {}
         self._firm: Books | None = None
+        #: By node position, the jobs with replicas there; made on first use.
+        self._on_node: dict[int, dict[Job, None]] | None = None
+        #: Jobs for which places are kept.
+        self.keeping: dict[int, Job] = {}
         #: Raised by every release: what failed before may fit now.
         self.releases = 0
         self._last_new_id = 0
@@ -307,6 +311,7 @@ class Session:
     def keep(self, job: Job, places: Sequence[Place]) -> None:
         """Count ``places``, already taken in the later books, as kept for ``job``."""
         job.kept.extend(places)
+        self.keeping[job.workload.id] = job
         self._hold_firm(job, places, -1)
         self.count(job, sum(place.mgpu for place in places), len(places), 1)
         self.refresh_start(place.node for place in places)
@@ -314,6 +319,7 @@ class Session:
     def drop_kept(self, job: Job) -> None:
         """Give up the places kept for ``job``."""
         places, job.kept = job.kept, []
+        self.keeping.pop(job.workload.id, None)
         self._hold_firm(job, places, 1)
         self.count(job, sum(place.mgpu for place in places), len(places), -1)
         for place in places:
@@ -324,6 +330,7 @@ class Session:
     def start_kept(self, job: Job) -> list[Place]:
         """Turn the places kept for ``job`` into running replicas."""
         places, job.kept = job.kept, []
+        self.keeping.pop(job.workload.id, None)
         for place in places:
             self.now.move(place.node, job.shape, place.devices, -1)
         self._add_held(job, places)
@@ -355,11 +362,13 @@ class Session:
         if self.at_once:
             self._withdraw_candidate(job)
             held.place = place
+            self._note_nodes(job)
             self._enter_candidate(job)
             return
         job.stopping += 1
         self._drop_held(job, (held,))
         job.kept.append(place)
+        self.keeping[job.workload.id] = job
         self.refresh_start((before.node, place.node))
 
     def lose(self, job: Job) -> None:
@@ -399,6 +408,7 @@ class Session:
             job.is_new = True
         job.held.extend(self._new_held(job, place) for place in places)
         self.running[job.project.id][job.workload.id] = job
+        self._note_nodes(job)
         self._enter_candidate(job)
 
     def _drop_held(self, job: Job, gone: Collection[Held]) -> None:
@@ -408,6 +418,21 @@ class Session:
             self._enter_candidate(job)
         else:
             self.running[job.project.id].pop(job.workload.id, None)
+
+    def jobs_on(self, position: int) -> Iterable[Job]:
+        """Return the jobs with live replicas on the node at ``position``."""
+        if self._on_node is None:
+            self._on_node = {}
+            for jobs in self.running.values():
+                for job in jobs.values():
+                    self._note_nodes(job)
+        return self._on_node.get(position, ())
+
+    def _note_nodes(self, job: Job) -> None:
+        """Note where ``job`` runs. It may be noted where it no longer does: who asks looks again."""
+        if self._on_node is not None:
+            for held in job.held:
+                self._on_node.setdefault(held.place.node, {})[job] = None
 
     def _hold_firm(self, job: Job, places: Iterable[Place], sign: int) -> None:
         if self._firm is not None and not job.workload.preemptible:

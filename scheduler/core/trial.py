@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.core import quota
 from scheduler.core.allocate import budget_of
 from scheduler.core.consolidate import Mover, Packing
-from scheduler.core.session import Session
+from scheduler.core.session import Candidate, Session
 from scheduler.core.victims import Taken
 from scheduler.core.waiting import Request
 
@@ -85,6 +85,25 @@ class Trial:
             )
             is None
         )
+
+    def may_help(self, candidate: Candidate) -> bool:
+        """Test, quickly, whether taking this candidate alone could make room on some device."""
+        shape = self._request.shape
+        if not self.lacks_devices or shape.devices != 1 or self._mover is not None:
+            return True
+        nodes = self._session.later.nodes
+        for held in candidate.job.held:
+            place = held.place
+            if place.node not in self._slots.by_node:
+                continue
+            node = nodes[place.node]
+            if node.is_bounded:
+                return True
+            for at in place.devices:
+                cost = shape.cost_on(node.cards_mib[at])
+                if cost is not None and node.free_mgpu[at] + candidate.mgpu >= cost[0]:
+                    return True
+        return False
 
     def works(self) -> bool:
         """Test whether the request could start now, with moves where they are allowed."""
