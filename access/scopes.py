@@ -57,6 +57,10 @@ class UserAuthority:
             scopes.add(("department", department_id))
         return any(scope in scopes and action in actions for scope, actions in self.grants)
 
+    def may_anywhere(self, *actions: Action) -> bool:
+        """Test whether any rule, whatever its scope, holds one of the actions."""
+        return any(action in held for _scope, held in self.grants for action in actions)
+
     def sees_project(self, *, project_id: int, department_id: int) -> bool:
         """Test whether the project is in one of its scopes."""
         return (

@@ -9,8 +9,9 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from access.models import User
-from access.scopes import role_of, visibility_of
+from access.scopes import UserAuthority, authority_of, role_of, visibility_of
 from dashboard import words
+from scheduler.operations.authority import Action
 from scheduler.queries.frame import FrameCounts, read_frame_counts
 
 THEME_COOKIE = "tidegate_theme"
@@ -42,6 +43,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
     return {
         **values,
         "nav": _nav(counts),
+        "nav_manage": _nav_manage(authority_of(user=user, door="page")),
         "nav_current": request.resolver_match.view_name if request.resolver_match else "",
         "cluster_name": counts.cluster_name,
         "role_name": words.role_name(role) if role else _("No access rule yet"),
@@ -58,3 +60,13 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
         NavItem(name="reports", label=_("Consumption"), icon="chart-column"),
     )
+
+
+def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
+    """Return what those who govern something find below the pages for all."""
+    items = []
+    if authority.may_anywhere(Action.PROJECT_QUOTA, Action.DEPARTMENT_QUOTA):
+        items.append(
+            NavItem(name="quota_editor", label=_("Quota editor"), icon="sliders-horizontal")
+        )
+    return tuple(items)

@@ -42,11 +42,45 @@ def _template(code: str) -> str:
             "It holds {own}, and {protected} of its project is non-preemptible already, of a "
             "guarantee of {quota}. Keep it preemptible, or raise the guarantee."
         ),
+        "limit_below_quota": _(
+            "The limit {limit} is below the guarantee {quota}. Raise the limit or lower the "
+            "guarantee."
+        ),
+        "quota_below_protected": _(
+            "Non-preemptible work of {name} holds {protected} ({holders}). The guarantee can't go "
+            "below that: stop some of it first."
+        ),
+        "bad_weight": _("A weight is a number from 0 to 1000, a rank one of the five."),
+        "no_gpu_ever": _(
+            "{name} is guaranteed nothing and may not borrow: no GPU work of it can ever run. Give "
+            "it a guarantee, or let it borrow."
+        ),
+        "holds_above_limit": _(
+            "{name} holds {held}, {over} above the new guarantee and more than the new limit. "
+            "Nothing is stopped for that; nothing new starts until it holds less."
+        ),
+        "oversubscribed_pool": _(
+            "The departments' guarantees add up to {promised} of {available}: not all can be kept "
+            "at once."
+        ),
+        "oversubscribed_projects": _(
+            "The projects' guarantees add up to {promised} of {available}: not all can be kept at "
+            "once."
+        ),
+        "oversubscribed_department": _(
+            "The projects' guarantees add up to {promised} of the department's {available}: not "
+            "all can be kept at once."
+        ),
+        "changed_meanwhile": _(
+            "{who} has changed {name} since you read it. Look at the new values first."
+        ),
     }.get(code, "")
 
 
 def _places(params: Mapping[str, object]) -> dict[str, object]:
-    amounts = ("asked", "quota", "own", "protected")
+    amounts = (
+        "asked", "quota", "own", "protected", "limit", "held", "over", "promised", "available"
+    )  # fmt: skip
     return {
         name: format_gpu(value) if name in amounts and isinstance(value, int) else value
         for name, value in params.items()

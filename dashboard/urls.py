@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.contrib.auth import views as auth
-from django.urls import path
+from django.urls import include, path
 from django.views.i18n import JavaScriptCatalog, set_language
 
 from dashboard.views import (
@@ -34,6 +34,7 @@ urlpatterns = [
     path("inference/keys", inference.keys, name="gateway_keys"),
     path("inference/keys/<int:key_id>/revoke", inference.revoke_key, name="gateway_key_revoke"),
     path("quotas", quotas.quotas, name="quotas"),
+    path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),

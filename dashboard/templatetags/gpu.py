@@ -88,6 +88,12 @@ def clock(at: datetime | None) -> str:
 
 
 @register.filter
+def moment(at: datetime | None) -> str:
+    """Return an instant as date and 24-hour time in the reader's zone."""
+    return UNKNOWN if at is None else f"{timezone.localtime(at):%Y-%m-%d %H:%M}"
+
+
+@register.filter
 def mib(value: int | None) -> str:
     """Return an amount of memory."""
     return UNKNOWN if value is None else _("{n} MiB").format(n=f"{value:,}")

@@ -37,6 +37,13 @@ def load_pools() -> tuple[models.Cluster, list[Loaded]]:
     return cluster, [_load_pool(pool=pool, cluster=cluster, rows=rows) for pool in pools]
 
 
+def load_pool(*, pool_id: int) -> Loaded:
+    """Return one pool, as a tick would read it now."""
+    cluster = models.Cluster.objects.one()
+    pool = models.NodePool.objects.get(pk=pool_id)
+    return _load_pool(pool=pool, cluster=cluster, rows=_Rows())
+
+
 class _Rows:
     """All rows that any pool needs, grouped by pool."""
 

@@ -5,6 +5,7 @@ import { start as frame } from "./ui/frame.js";
 const MODULES = {
   frame: async () => ({ start: frame }),
   overview: () => import("./live/overview.js"),
+  "quota-editor": () => import("./ui/quota_editor.js"),
   quotas: () => import("./live/quotas.js"),
   filters: () => import("./ui/filters.js"),
   workload: () => import("./ui/workload.js"),
