@@ -222,6 +222,7 @@ class Up:
         left = count_mentioning(WORKLOAD_SUPERVISOR, str(self.options.data))
         if left:
             self.screen.note(f"{left} workloads go on by themselves; the next up takes them over")
+            self.screen.note("to end them too: python3 manage.py end_work")
 
     # --- Small things ----------------------------------------------------------------------------
 
