@@ -52,6 +52,11 @@ def _gpu(name: str, figure: str) -> Column:
     return _number(name, lambda report, row: numbers.gpu_hours(getattr(row.figures, figure)))
 
 
+def _measured(row: Row) -> bool:
+    """Test whether any use of CPU or memory was measured; without, it is unknown and not 0."""
+    return bool(row.figures.cpu_used or row.figures.memory_used)
+
+
 #: In this order for good; new ones go before the trailing ones.
 COLUMNS = (
     _text("segment", lambda report, row: report.request.segment.value),
@@ -77,12 +82,16 @@ COLUMNS = (
         ),
     ),
     _number("cpu_allocation_core_hours", lambda report, row: numbers.core_hours(row.figures.cpu)),
-    _number("cpu_usage_core_hours", lambda report, row: numbers.core_hours(row.figures.cpu_used)),
+    _number(
+        "cpu_usage_core_hours",
+        lambda report, row: numbers.core_hours(row.figures.cpu_used) if _measured(row) else "",
+    ),
     _number(
         "memory_allocation_gib_hours", lambda report, row: numbers.gib_hours(row.figures.memory)
     ),
     _number(
-        "memory_usage_gib_hours", lambda report, row: numbers.gib_hours(row.figures.memory_used)
+        "memory_usage_gib_hours",
+        lambda report, row: numbers.gib_hours(row.figures.memory_used) if _measured(row) else "",
     ),
     _number("cost", lambda report, row: numbers.money(row.figures.cost)),
     _number("idle_cost", lambda report, row: numbers.money(row.figures.idle_cost)),

@@ -114,6 +114,12 @@ class Meter:
         if idle:
             self._charge("idle_cost", step, prices)
 
+    def use(self, *, from_us: int, to_us: int, cpu_used: int, memory_used: int) -> None:
+        """Add CPU and memory that were used, spread evenly over [from_us, to_us)."""
+        length_us = to_us - from_us
+        self._add("cpu_used", (from_us, to_us, cpu_used // length_us))
+        self._add("memory_used", (from_us, to_us, memory_used // length_us))
+
     def rows(self) -> list[Figures]:
         """Return the figures of each slot."""
         self._sums["over_quota"], self._sums["unused"] = self._differences()

@@ -58,7 +58,7 @@ def read_queue_usage(
 
     Whole hours that are rolled up come from their blocks, all else from the intervals; both are
     exact. A filter on work leaves out other work, and then the guarantee means nothing: see
-    ``read_work_usage``. Five queries, and five for each part between rolled-up stretches.
+    ``read_work_usage``. Five queries, and six for each part between rolled-up stretches.
     """
     division = usage_blocks.divide(cuts=cuts, until_us=usage_blocks.rolled_until())
     if not division.stretches:
@@ -117,7 +117,7 @@ def read_raw_usage(
     now_us: int,
     wanted: UsageFilter = EVERYTHING,
 ) -> QueueUsage:
-    """Return the same from the intervals alone. Five queries."""
+    """Return the same from the intervals alone. Six queries."""
     assert not wanted.parts_of_queues, "a guarantee is not divided among work"
     period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
     queues: _Meters[QueueKey] = _Meters(cuts)
@@ -140,6 +140,8 @@ def read_raw_usage(
             departments[(one.department_id, one.pool_id)].guarantee(step=one.step)
     for seen in usage_facts.activity(visible=visible, wanted=wanted, period=period):
         queues[QueueKey(*seen.work[3:])].measure(step=seen.step, idle=seen.idle, prices=seen.prices)
+    for used in usage_facts.compute_use(visible=visible, wanted=wanted, period=period):
+        _use(queues[QueueKey(*used.work[3:])], used)
     return QueueUsage(
         queues={key: meter.rows() for key, meter in queues.items()},
         beyond={
@@ -157,7 +159,7 @@ def read_work_usage(
 ) -> dict[WorkKey, Rows]:
     """Return the figures of every workload for each [cuts[i], cuts[i+1]).
 
-    Work has no guarantee of its own: the figures that rest on one say nothing here. Four queries.
+    Work has no guarantee of its own: the figures that rest on one say nothing here. Five queries.
     """
     period = Period(from_us=cuts[0], to_us=cuts[-1], now_us=now_us)
     work: _Meters[WorkKey] = _Meters(cuts)
@@ -170,7 +172,18 @@ def read_work_usage(
         )
     for seen in usage_facts.activity(visible=visible, wanted=wanted, period=period):
         work[seen.work].measure(step=seen.step, idle=seen.idle, prices=seen.prices)
+    for used in usage_facts.compute_use(visible=visible, wanted=wanted, period=period):
+        _use(work[used.work], used)
     return {key: meter.rows() for key, meter in work.items()}
+
+
+def _use(meter: Meter, used: usage_facts.Used) -> None:
+    meter.use(
+        from_us=used.from_us,
+        to_us=used.to_us,
+        cpu_used=used.cpu_used,
+        memory_used=used.memory_used,
+    )
 
 
 def _whole_departments(visible: Visibility, wanted: UsageFilter) -> Callable[[int], bool]:

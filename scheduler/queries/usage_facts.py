@@ -91,6 +91,16 @@ class Measured(NamedTuple):
     prices: Prices
 
 
+class Used(NamedTuple):
+    """CPU and memory that one replica used in a part of an hour."""
+
+    work: WorkKey
+    from_us: int
+    to_us: int
+    cpu_used: int
+    memory_used: int
+
+
 class Guaranteed(NamedTuple):
     """A guarantee that was in force; ``project_id`` None: the department's own."""
 
@@ -199,6 +209,27 @@ def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Ite
                 step=(begin, end, row[9]),
                 prices=price_book.prices(node_id=row[7], devices=row[8]),
             )
+
+
+def compute_use(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Used]:
+    """Yield the CPU and memory that were used in the period, as far as they were measured."""
+    rows = models.ComputeUse.objects.filter(
+        from_us__lt=period.to_us, to_us__gt=period.from_us
+    ).filter(_of_allocation(hours_of(visible) & wanted.condition() & wanted.of_work()))
+    held = "replica__allocation__"
+    for row in rows.values_list(
+        f"{held}workload_id",
+        "replica__workload__submitted_by",
+        f"{held}kind",
+        f"{held}project_id",
+        f"{held}department_id",
+        f"{held}pool_id",
+        "from_us",
+        "to_us",
+        "cpu_used",
+        "memory_used",
+    ).iterator(chunk_size=CHUNK):
+        yield Used(WorkKey(*row[:6]), *row[6:])
 
 
 def guarantees(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Guaranteed]:

@@ -9,7 +9,7 @@ from django.db import transaction
 from scheduler import models
 from scheduler.core.vocabulary import ReplicaPhase
 from scheduler.telemetry.base import ReplicaSample, SampleTarget
-from scheduler.tick import engine_room, ledger
+from scheduler.tick import engine_room, ledger, use
 from scheduler.tick.observe import Observations, key_of
 
 SAMPLE_EVERY = timedelta(seconds=2)
@@ -43,6 +43,7 @@ def take_if_due(*, observations: Observations, now: datetime) -> bool:
         taken = engine_room.sampler(name).sample(targets)
         samples.extend(zip(own, taken, strict=True))
     record_samples(samples=samples)
+    use.record(samples=samples)
     return bool(samples)
 
 
