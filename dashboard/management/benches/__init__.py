@@ -1,0 +1,1 @@
+"""Benchmarks that need more than the scheduler."""
