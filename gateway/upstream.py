@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._unread = 0
         self._parser: httptools.HttpResponseParser | None = None
         self._paused = False
+        self._keeps_alive = False
         self._method = b""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -104,7 +105,9 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def on_message_complete(self) -> None:
-        if self.headers_known:
+        if self.headers_known and self._parser is not None:
+            # Asked now: the parser forgets it with the end of the message.
+            self._keeps_alive = self._parser.should_keep_alive()
             self.complete = True
             self._wake()
 
@@ -116,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._method = method
         self._parser = httptools.HttpResponseParser(self)
         self.headers = []
-        self.headers_known = self.complete = False
+        self.headers_known = self.complete = self._keeps_alive = False
         self._transport.write(head)
 
     async def write(self, data: bytes) -> None:
@@ -155,9 +158,8 @@ class Connection(asyncio.Protocol):
             self.complete
             and not self.lost
             and not self._parts
-            and self._parser is not None
             and self._method != b"HEAD"
-            and self._parser.should_keep_alive()
+            and self._keeps_alive
         )
 
     def close(self) -> None:
