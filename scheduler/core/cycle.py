@@ -54,8 +54,10 @@ class _Cycle:
         self.woken_at = 0
         #: Groups without a place, of which all that can't take one were set aside.
         self.swept: set[tuple[Shape, int]] = set()
-        #: Lines that looked for borrowed work and found no set that works.
-        self.claimants: dict[Line, None] = {}
+        #: Lines that looked for victims in vain, and were not marked.
+        self.searchers: dict[Line, None] = {}
+        #: Projects that started or lost something since the last release.
+        self.moved: set[int] = set()
 
     def run(self) -> Plan:
         session = self.session
@@ -142,14 +144,16 @@ class _Cycle:
         if not self._may_take(line) or self._is_lost(line) or self._waits_for_vacated(line):
             return Rule.PREEMPT, None
         if reclaim.is_entitled(request):
-            self.claimants[line] = None
+            self.searchers[line] = None
             found = reclaim.find_victims(session, request)
             if found is not None:
                 return Rule.RECLAIM, found
         if not self._has_lesser_work(line) or self._is_blocked(line):
             return Rule.PREEMPT, None
         found, mark = preempt.find_victims(session, request)
-        if mark is not None:
+        if mark is None:
+            self.searchers[line] = None
+        else:
             self.marks[line] = mark
         return Rule.PREEMPT, found
 
@@ -207,28 +211,38 @@ class _Cycle:
 
     def _wake_after_release(self) -> None:
         """Let those try again whose outcome what came free, or whoever left, could change."""
+        moves = self.session.policy.consolidation
+        for line in list(self.waiting) if moves else self._concerned():
+            has_places = moves or self._has_places(line)
+            if line.aside and (moves or self._is_worth_trying(line, has_places=has_places)):
+                self._wake(line)
+
+    def _concerned(self) -> list[Line]:
+        """Return the lines whose outcome may be another since the last release.
+
+        Those for whose shape there is a place; those of projects that run something on a node that
+        changed, or lost or started something; those that looked for victims and failed, but for the
+        ones marked as needing devices that none of these nodes gives.
+        """
         session = self.session
         start, later = session.placer(session.start), session.placer(session.later)
-        firm = session.placer(session.firm_books())
-        moves = session.policy.consolidation
         changed = {*session.later.log[self.woken_at :]}
         self.woken_at = len(session.later.log)
         near = {job.project.id for position in changed for job in session.jobs_on(position)}
-        for (shape, count), lines in self.waiting.groups.items():
-            has_places = moves or start.slots(shape).total >= count
-            if has_places:
+        near |= self.moved
+        self.moved.clear()
+        lines: dict[Line, None] = dict.fromkeys(self.searchers)
+        for (shape, count), group in self.waiting.groups.items():
+            if start.slots(shape).total >= count:
                 self.swept.discard((shape, count))
-            elif firm.slots(shape).total < count:
-                continue
-            by_node = later.slots(shape).by_node
-            anywhere = has_places or any(by_node.get(position) for position in changed)
-            for line in lines:
-                if not line.aside or not (
-                    anywhere or line.project.id in near or line not in self.marks
-                ):
-                    continue  # what changed is no concern of a line that only preemption could serve
-                if moves or self._is_worth_trying(line, has_places=has_places):
-                    self._wake(line)
+                lines.update(dict.fromkeys(group))
+            else:
+                by_node = later.slots(shape).by_node
+                if any(by_node.get(position) for position in changed):
+                    lines.update(dict.fromkeys(each for each in group if each in self.marks))
+        for project_id in sorted(near):
+            lines.update(dict.fromkeys(self.waiting.lines_of[project_id]))
+        return list(lines)
 
     def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:
         if has_places and _passes_checks(line):
@@ -250,6 +264,7 @@ class _Cycle:
 
     def _remove_victim(self, taken: Taken) -> None:
         job = taken.candidate.job
+        self.moved.add(job.project.id)
         self.order.touch(job.project)
         self.waiting.leave(job.workload)
         self.session.remove(job, taken.helds)
@@ -263,6 +278,7 @@ class _Cycle:
         self.waiting.forget(job.workload)
         if job not in self.returning:
             self.waiting.enter(job.workload)
+        self.moved.add(line.project.id)
         self.order.touch(line.project, protected=not line.preemptible)
         self._wake_reclaimers(line)
 
@@ -270,7 +286,7 @@ class _Cycle:
         """Let entitled requests try again: what just started may have made its queue a borrower."""
         if started.project.alloc_mgpu <= started.project.bar_mgpu:
             return
-        for line in self.claimants:
+        for line in self.searchers:
             is_other = line.aside and line.project is not started.project
             if is_other and not line.is_lost and _is_entitled(line):
                 self._wake(line)
