@@ -39,6 +39,7 @@ urlpatterns = [
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),
     path("reports", reports.consumption, name="reports"),
+    path("reports/savings", reports.savings, name="report_savings"),
     path("reports/intervals", reports.interval_list, name="report_intervals"),
     path("reports/consumption.<str:ending>", reports.download, name="report_download"),
     path("search", search.search, name="search"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.utils.translation import gettext as _
 
 from reports.asked import Preset
 from reports.consumption import Segment
 from reports.periods import Bucket
+from reports.savings import Assumptions
 
 
 def choices() -> dict[str, list[tuple[str, str]]]:
@@ -52,3 +55,41 @@ def bucket_name(bucket: Bucket) -> str:
         Bucket.WEEK: _("By week"),
         Bucket.MONTH: _("By month"),
     }[bucket]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One assumption of the savings page."""
+
+    name: str
+    value: int
+    label: str
+    hint: str = ""
+    range: bool = False
+
+
+def assumption_fields(values: Assumptions) -> list[Field]:
+    """Return the fields of the savings page with their values."""
+    labels = {
+        "hardware": (_("Hardware"), _("What it was bought for")),
+        "running_a_month": (_("Running cost a month"), _("Power, room, people")),
+        "years": (_("Years"), ""),
+        "inference_percent": (_("Fixed share for inference, %"), _("The rest is for training")),
+        "needed_percent": (
+            _("Needed for inference by day, %"),
+            _("What its answers take when people ask"),
+        ),
+        "hours_a_day": (_("Hours of use a day"), ""),
+        "days_a_week": (_("Days of use a week"), _("5: nobody asks on weekends")),
+        "holidays": (_("Holidays a year"), _("Of the days of use")),
+    }
+    return [
+        Field(
+            name=name,
+            value=getattr(values, name),
+            label=text,
+            hint=hint,
+            range=name.endswith("_percent"),
+        )
+        for name, (text, hint) in labels.items()
+    ]

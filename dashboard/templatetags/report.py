@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from fractions import Fraction
 
 from django import template
 from django.utils.translation import gettext as _
@@ -84,3 +85,21 @@ def narrowed(asked: Asked, row: Row) -> str:
     if segment is Segment.PROJECT and row.unit.department_id:
         changes["department"] = str(row.unit.department_id)
     return asked.query(**changes)
+
+
+@register.filter
+def whole(amount: Fraction | int) -> str:
+    """Return an amount of money as a whole number, thousands parted."""
+    return f"{round(amount):,}"
+
+
+@register.filter
+def share(part: Fraction | None) -> str:
+    """Return a part of the whole in percent."""
+    return "–" if part is None else f"{round(100 * part)}%"
+
+
+@register.filter
+def times(factor: Fraction) -> str:
+    """Return a factor with two places."""
+    return numbers.decimal_text(amount=factor.numerator, unit=factor.denominator, places=2)

@@ -17,6 +17,7 @@ from dashboard import words
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from reports import csv_export, intervals, page, report_words
+from reports import savings as savings_account
 from reports.asked import Asked, parse_asked
 from reports.consumption import Report, make_report
 from reports.json_export import report_json
@@ -97,6 +98,31 @@ def interval_list(request: HttpRequest) -> HttpResponse:
             "next": asked.query(after=str(found.rows[-1].interval.id)) if more else "",
         },
     )
+
+
+@login_required
+@require_GET
+def savings(request: HttpRequest) -> HttpResponse:
+    """Answer the account of fixed partitions, with the reader's figures or the article's."""
+    context: dict[str, object] = {"currency": usage_names.read_cluster_facts().currency}
+    given = {name: request.GET.getlist(name) for name in request.GET}
+    try:
+        assumptions = savings_account.parse_assumptions(words=given)
+    except ReportRefused as refused:
+        fields = report_words.assumption_fields(savings_account.Assumptions())
+        context |= {"refused": str(refused), "fields": fields}
+        return render(request, "reports/savings.html", context, status=400)
+    context |= {
+        "fields": report_words.assumption_fields(assumptions),
+        "found": savings_account.account(of=assumptions),
+        "splits": savings_account.splits(of=assumptions),
+        "ledger": savings_account.read_ledger(
+            visible=signed_in.visible_to(request),
+            zone=timezone.get_current_timezone_name(),
+            now=timezone.now(),
+        ),
+    }
+    return render(request, "reports/savings.html", context)
 
 
 def _asked(request: HttpRequest) -> Asked:

@@ -13,6 +13,7 @@ const MODULES = {
   service: () => import("./charts/service.js"),
   playground: () => import("./ui/playground.js"),
   report: () => import("./reports.js"),
+  savings: () => import("./savings.js"),
   "report-form": () => import("./report_form.js"),
 };
 
