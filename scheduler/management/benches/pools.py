@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from scheduler.core.plan import Evict, Plan
 from scheduler.core.snapshot import (
     Department,
     Device,
@@ -100,13 +101,15 @@ def _queues(size: PoolSize) -> tuple[tuple[Department, ...], tuple[Project, ...]
 
 def _running(size: PoolSize, draw: Random) -> tuple[Workload, ...]:
     """Fill node after node with what its devices still take, leaving some devices free."""
-    workloads = []
+    workloads: list[Workload] = []
     replica_id = 0
     for node in range(size.nodes):
         for index in range(DEVICES):
             if draw.randrange(100) >= size.filled_percent + 4:
                 continue
-            parts = draw.choice(((1000,), (1000,), (500, 250, 250), (500, 500), (250, 250, 250), (90,) * 10))
+            parts = draw.choice(
+                ((1000,), (1000,), (500, 250, 250), (500, 500), (250, 250, 250), (90,) * 10)
+            )
             for part in parts:
                 number = len(workloads)
                 replica_id += 1
@@ -159,7 +162,9 @@ def make_fill(*, nodes: int, waiting: int, projects: int = 1) -> Snapshot:
     return Snapshot(
         nodes=make_nodes(nodes),
         departments=tuple(
-            Department(id=n + 1, name=f"d{n}", quota=QueueQuota(quota_mgpu=quota_mgpu // size.departments))
+            Department(
+                id=n + 1, name=f"d{n}", quota=QueueQuota(quota_mgpu=quota_mgpu // size.departments)
+            )
             for n in range(size.departments)
         ),
         projects=tuple(
@@ -231,3 +236,49 @@ def _single(number: int, project_id: int) -> Workload:
 
 
 _WHOLE = Request(request_mgpu=WHOLE_GPU_MGPU)
+
+
+def carry_out(snapshot: Snapshot, plan: Plan, *, now_us: int) -> Snapshot:
+    """Return ``snapshot`` after ``plan``, made where evictions complete at once."""
+    held = {each.id: {r.id: r for r in each.replicas} for each in snapshot.workloads}
+    new_id = 0
+    for decision in plan.decisions:
+        if isinstance(decision, Evict):
+            for victim in decision.victims:
+                for replica_id in victim.replica_ids:
+                    del held[victim.workload_id][replica_id]
+            continue
+        for placement in decision.placements:
+            new_id -= 1
+            held[decision.workload_id][new_id] = Replica(
+                id=new_id, placement=placement, started_at_us=now_us
+            )
+    fresh = 10**9
+    workloads = []
+    for each in snapshot.workloads:
+        replicas = tuple(
+            replace(r, id=fresh - r.id) if r.id < 0 else r for r in held[each.id].values()
+        )
+        since_us = (each.running_since_us or now_us) if replicas else None
+        workloads.append(replace(each, replicas=replicas, running_since_us=since_us))
+    return replace(snapshot, workloads=tuple(workloads))
+
+
+def let_end(snapshot: Snapshot, *, down_to_percent: int, seed: int) -> Snapshot:
+    """Return ``snapshot`` after random running work ended, until no more than that is held."""
+    total = sum(len(node.devices) for node in snapshot.nodes) * WHOLE_GPU_MGPU
+    running = [each for each in snapshot.workloads if each.replicas]
+    Random(seed).shuffle(running)
+    held = sum(_held_mgpu(each) for each in running)
+    ended = set()
+    for each in running:
+        if held * 100 <= total * down_to_percent:
+            break
+        ended.add(each.id)
+        held -= _held_mgpu(each)
+    left = tuple(each for each in snapshot.workloads if each.id not in ended)
+    return replace(snapshot, workloads=left)
+
+
+def _held_mgpu(workload: Workload) -> int:
+    return len(workload.replicas) * workload.request.devices * workload.request.request_mgpu

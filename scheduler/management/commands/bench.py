@@ -26,6 +26,7 @@ class Bench(Protocol):
 
 #: Name to module. The module is imported only when its name is asked for.
 BENCHES = {
+    "core": "scheduler.management.benches.core",
     "gateway": "dashboard.management.benches.gateway",
     "report": "dashboard.management.benches.report",
     "tick": "scheduler.management.benches.tick",

@@ -1,0 +1,136 @@
+"""``bench core``: full cycles, growth with what waits and with nodes, reclaim, filling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scheduler.core.cycle import decide, settle
+from scheduler.core.snapshot import Policy, Snapshot
+from scheduler.management.benches.measure import cpu_seconds, exponent
+from scheduler.management.benches.pools import (
+    NOW_US,
+    PoolSize,
+    carry_out,
+    let_end,
+    make_fill,
+    make_pool,
+    make_takeover,
+)
+from scheduler.management.benches.table import Row
+
+ABOUT = "cycles of the core, in CPU seconds, best of three (goals 1 to 7)"
+
+POLICY = Policy()
+#: KAI-Scheduler's allocate alone, in seconds, by (nodes, jobs): its own published measurements.
+KAI_FILL_S = {(100, 800): 0.54, (500, 4000): 6.9, (1000, 8000): 21.0, (1000, 16000): 105.7}
+#: KAI-Scheduler's full cycle on 100 nodes with 800 to reclaim, in seconds.
+KAI_RECLAIM_S = 17.4
+
+
+def run() -> list[Row]:
+    """Measure and return the rows."""
+    return [
+        _full_cycle(),
+        _by_waiting(),
+        _by_nodes(),
+        _reclaim_singles(),
+        *_reclaim_many(),
+        *_fills(),
+    ]
+
+
+def _decide(snapshot: Snapshot) -> Callable[[], object]:
+    return lambda: decide(snapshot=snapshot, policy=POLICY, now_us=NOW_US)
+
+
+def steady_pool(*, nodes: int, waiting: int) -> Snapshot:
+    """Return a pool as it stands in service: settled, then down to 81 % as work ended."""
+    pool = make_pool(PoolSize(nodes=nodes, waiting=waiting))
+    plan = settle(snapshot=pool, policy=POLICY, now_us=NOW_US)
+    return let_end(carry_out(pool, plan, now_us=NOW_US), down_to_percent=81, seed=1)
+
+
+def _full_cycle() -> Row:
+    pool = steady_pool(nodes=1000, waiting=50_000)
+    running = sum(len(each.replicas) for each in pool.workloads)
+    waiting = sum(1 for each in pool.workloads if not each.replicas)
+    took = cpu_seconds(_decide(pool))
+    return Row(
+        what="1 full cycle, 1,000 nodes",
+        value=took,
+        goal="<= 0.25",
+        passed=took <= 0.25,
+        note=f"{running:,} running, {waiting:,} waiting",
+    )
+
+
+def _by_waiting() -> Row:
+    points = []
+    for waiting in (1_000, 10_000, 100_000):
+        pool = steady_pool(nodes=300, waiting=waiting)
+        points.append((float(waiting), cpu_seconds(_decide(pool), tries=2)))
+    return _slope("2 growth with 1k, 10k, 100k waiting", points, "<= 1.1", 1.1)
+
+
+def _by_nodes() -> Row:
+    points = []
+    for nodes in (100, 1_000, 10_000):
+        pool = make_fill(nodes=nodes, waiting=10_000, projects=200)
+        points.append((float(nodes), cpu_seconds(_decide(pool), tries=2)))
+    return _slope("3 growth with 100, 1k, 10k nodes", points, "<= 0.5", 0.5)
+
+
+def _reclaim_singles() -> Row:
+    took = cpu_seconds(_decide(make_takeover(nodes=100)))
+    return Row(
+        what="5 reclaim, 100 nodes, 800 singles",
+        value=took,
+        goal="<= 0.1",
+        passed=took <= 0.1,
+        note=f"KAI's full cycle: {KAI_RECLAIM_S} s, {KAI_RECLAIM_S / took:.0f} x",
+    )
+
+
+def _reclaim_many() -> Iterator[Row]:
+    filling = cpu_seconds(_decide(make_fill(nodes=500, waiting=4000)))
+    taking = cpu_seconds(_decide(make_takeover(nodes=500)))
+    yield Row(
+        what="6 reclaim of 4,000 singles / filling them",
+        value=taking / filling,
+        unit="x",
+        goal="<= 2",
+        passed=taking <= 2 * filling,
+        note=f"{taking:.3f} s / {filling:.3f} s",
+    )
+    points = [
+        (float(nodes), cpu_seconds(_decide(make_takeover(nodes=nodes, claim_nodes=nodes))))
+        for nodes in (100, 300, 1_000)
+    ]
+    took = points[-1][1]
+    yield Row(
+        what="6 reclaim by one gang over 1,000 nodes",
+        value=took,
+        goal="<= 1",
+        passed=took <= 1,
+    )
+    yield _slope("6 growth of that with 100, 300, 1k nodes", points, "<= 1.2", 1.2)
+
+
+def _fills() -> Iterator[Row]:
+    for (nodes, jobs), theirs in KAI_FILL_S.items():
+        projects = 200 if jobs == 16_000 else 1
+        took = cpu_seconds(_decide(make_fill(nodes=nodes, waiting=jobs, projects=projects)))
+        yield Row(
+            what=f"7 fill {nodes:,} nodes with {jobs:,} jobs",
+            value=theirs / took,
+            unit="x",
+            goal=">= 50",
+            passed=theirs >= 50 * took,
+            note=f"{took:.3f} s; KAI's allocate: {theirs} s",
+        )
+
+
+def _slope(what: str, points: list[tuple[float, float]], goal: str, most: float) -> Row:
+    slope = exponent(points)
+    costs = ", ".join(f"{cost:.3f}" for _, cost in points)
+    return Row(what=what, value=slope, unit="", goal=goal, passed=slope <= most, note=f"{costs} s")
