@@ -162,6 +162,7 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
         replicas=tuple(replicas.values_list("pk", "attempt")),
     )
     models.ActivityInterval.objects.filter(replica__in=replicas).delete()
+    models.ComputeUse.objects.filter(replica__in=replicas).delete()
     models.AllocationInterval.objects.filter(pool=pool).delete()
     replicas.delete()
     models.Decision.objects.filter(pool=pool).delete()
