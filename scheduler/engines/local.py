@@ -230,7 +230,8 @@ class LocalEngine:
         self._supervisor_started_at_s[key] = time.monotonic()
 
     def _pick_port(self) -> int:
-        return ports.find_free(self._port_range, taken=self._list_taken_ports())
+        own_start = int(self._engine_id, 16)
+        return ports.find_free(self._port_range, taken=self._list_taken_ports(), start=own_start)
 
     def _list_taken_ports(self) -> set[int]:
         taken: set[int] = set()

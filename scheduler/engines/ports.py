@@ -7,14 +7,19 @@ import socket
 from scheduler.engines.base import EngineUnreachable
 
 
-def find_free(port_range: tuple[int, int], *, taken: set[int]) -> int:
+def find_free(port_range: tuple[int, int], *, taken: set[int], start: int = 0) -> int:
     """Return the first port of the range that is not taken and that nothing listens on.
+
+    The search begins ``start`` places on and comes round: a port is given out some seconds before
+    its service listens, and two engines of one machine must not give out the same one meanwhile.
 
     Raises:
         EngineUnreachable: none is free now.
     """
     first, last = port_range
-    for port in range(first, last + 1):
+    span = last - first + 1
+    for place in range(span):
+        port = first + (start + place) % span
         if port not in taken and _can_listen(port):
             return port
     raise EngineUnreachable(f"no port from {first} to {last} is free")
