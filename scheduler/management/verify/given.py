@@ -11,12 +11,12 @@ SERVICES = ("chat", "embed", "answers")
 
 
 def start_services(stage: Stage) -> Processes:
-    """Start the three services and return the process table once all run."""
+    """Start the three services and return the process table once all answer."""
     layout = stage.layout
     stage.submit_service("chat", project="dev-chat", mgpu=layout.chat_mgpu)
     stage.submit_service("embed", project="dev-embed", mgpu=layout.embed_mgpu)
     stage.submit_service("answers", project="prod-inference", mgpu=layout.answers_mgpu)
-    return stage.wait_for_processes(lambda found: all(found.of(name) for name in SERVICES))
+    return stage.wait_for_services(SERVICES)
 
 
 def submit_trainings(stage: Stage, *, project: str, prefix: str, count: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+import httpx
 import psutil
 
 from scheduler.engines.base import ReplicaKey
@@ -89,6 +90,17 @@ def read_processes(run: str) -> Processes:
             ),
         )
     return Processes(found=tuple(p for ppid, p in marked.values() if ppid not in marked))
+
+
+def answers(process: Process | None) -> bool:
+    """Test whether a service answers on the port that it was given."""
+    if process is None:
+        return False
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{process.port}/health", timeout=5)
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == httpx.codes.OK
 
 
 def read_log(key: str) -> str:

@@ -12,7 +12,7 @@ import httpx
 from django.conf import settings
 
 from scheduler.core.vocabulary import Kind
-from scheduler.management.verify import pages
+from scheduler.management.verify import pages, readers
 from scheduler.management.verify.checks import Sheet
 from scheduler.management.verify.layout import Layout
 from scheduler.management.verify.pages import Browser, OverviewPage
@@ -93,6 +93,12 @@ class Stage:
     def wait_for_processes(self, until: Callable[[Processes], bool]) -> Processes:
         """Return the process table once it is so, or as it was last."""
         return settle(self.scene.processes, until=until, within_s=self.patience_s)
+
+    def wait_for_services(self, names: Sequence[str]) -> Processes:
+        """Return the process table once all these services answer, or as it was last."""
+        return self.wait_for_processes(
+            lambda found: all(readers.answers(found.of(name)) for name in names)
+        )
 
     def training_logs(self, processes: Processes, prefix: str) -> dict[str, TrainingLog]:
         """Return what trainings have printed, by name."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 
-import httpx
-
 from scheduler.management.verify import given
 from scheduler.management.verify.layout import article_units, gpus
-from scheduler.management.verify.readers import Process, Processes, identities, settle
+from scheduler.management.verify.readers import Process, Processes, answers, identities, settle
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "4"
@@ -61,9 +59,10 @@ def _production_grows(stage: Stage, before: Processes) -> None:
         where=PROCESS_TABLE,
         passed=is_up and not _missing(before, found),
     )
+    served = stage.wait_for_services(["answers-2"]).of("answers-2")
     sheet.check(
         expected="answers-2 answers on its own port",
-        seen=_answer_of(stage, found.of("answers-2")),
+        seen="answers-2 answers on its own port" if answers(served) else "no answer",
         where="HTTP to the process",
     )
     running = layout.trainings_under(layout.dev_limit_mgpu)
@@ -188,20 +187,3 @@ def _missing(before: Processes, now: Processes) -> list[Process]:
 
 def _gone(before: Processes, now: Processes) -> str:
     return ", ".join(process.name for process in _missing(before, now)) or "nobody"
-
-
-def _answer_of(stage: Stage, process: Process | None) -> str:
-    """Say whether a service answers on the port that it was given."""
-    if process is None:
-        return "there is no such process"
-
-    def ask() -> str:
-        try:
-            status = httpx.get(f"http://127.0.0.1:{process.port}/health", timeout=5).status_code
-        except httpx.HTTPError as error:
-            return f"{process.name}: {error}"
-        return (
-            f"{process.name} answers on its own port" if status == httpx.codes.OK else f"{status}"
-        )
-
-    return settle(ask, until=lambda said: said.endswith("port"), within_s=stage.patience_s)

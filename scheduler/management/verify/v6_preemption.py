@@ -63,6 +63,7 @@ def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, P
     stage.submit_service(f"{prefix}service-1", project=project, mgpu=one)
     stage.submit_training(f"{prefix}training", project=project, mgpu=one)
     names = (f"{prefix}training", f"{prefix}service-1")
+    stage.wait_for_services(names[1:])
     found = stage.wait_for_processes(lambda found: all(found.of(name) for name in names))
     stage.wait_for_epochs(found, f"{prefix}training", more=4)
     training, service = (found.of(name) for name in names)
@@ -83,9 +84,8 @@ def _is_preempted(stage: Stage, training: Process, service: Process) -> bool:
     sheet = stage.sheet
     sheet.when(f"a second service of {gpus(stage.layout.answers_mgpu)} is submitted to the project")
     stage.submit_service("service-2", project="closed", mgpu=stage.layout.answers_mgpu)
-    now = stage.wait_for_processes(
-        lambda found: found.of("service-2") is not None and found.of("training") is None
-    )
+    stage.wait_for_processes(lambda found: found.of("training") is None)
+    now = stage.wait_for_services(["service-2"])
     said_so = read_training(training.key).has(SAVED)
     sheet.check(
         expected=f"training: {SAVED}",
@@ -152,7 +152,7 @@ def _control(stage: Stage) -> None:
     before = stage.scene.processes()
     sheet.when("control: the same second service is submitted where borrowing is on and has room")
     stage.submit_service("open-service-2", project="open", mgpu=stage.layout.answers_mgpu)
-    stage.wait_for_processes(lambda found: found.of("open-service-2") is not None)
+    stage.wait_for_services(["open-service-2"])
     time.sleep(DWELL_S)
     now = stage.scene.processes()
     kept = tuple(now.of(process.name) for process in before.starting_with("open-"))
