@@ -80,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    #: Small parts go out at once; on a kept connection each would wait 40 ms for the one before.
+    disable_nagle_algorithm = True
     service: Service
     timeout = 60
 
