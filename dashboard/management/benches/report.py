@@ -70,16 +70,9 @@ def _measure(name: str, environment: dict[str, str]) -> list[Row]:
     rolled = _ask("roll_up", environment)
     found = _ask("report", environment)
     exported = _ask("csv", environment)
-    rows = [
-        Row(
-            what=f"{name}: {what}",
-            value=found[key],
-            goal=f"<= {GOAL_S:.2f}",
-            passed=found[key] <= GOAL_S,
-            note=f"{found[key + '_rows']:,.0f} rows, best of three, {found[key + '_cpu']:.3f} CPU s",
-        )
-        for key, what in REPORTS.items()
-    ]
+    # SQLite works inside the process that is measured, PostgreSQL in processes of its own.
+    alone = not environment["DATABASE_URL"]
+    rows = [_row(f"{name}: {what}", found, key, alone) for key, what in REPORTS.items()]
     mib = exported["peak_mib"]
     return [
         *rows,
@@ -98,6 +91,20 @@ def _measure(name: str, environment: dict[str, str]) -> list[Row]:
             f"{made['activity']:,.0f} of activity",
         ),
     ]
+
+
+def _row(what: str, found: dict[str, float], key: str, alone: bool) -> Row:  # noqa: FBT001
+    cpu_s, wall_s = found[f"{key}_cpu"], found[key]
+    value = cpu_s if alone else wall_s
+    other = f"{wall_s:.3f} s by the clock" if alone else f"{cpu_s:.3f} CPU s without the server"
+    return Row(
+        what=what,
+        value=value,
+        unit="CPU s" if alone else "s",
+        goal=f"<= {GOAL_S:.2f}",
+        passed=value <= GOAL_S,
+        note=f"{found[f'{key}_rows']:,.0f} rows, best of three, {other}",
+    )
 
 
 def _ask(act: str, environment: dict[str, str]) -> dict[str, float]:
