@@ -20,6 +20,7 @@ from scheduler.management.verify import (
     v5_reclaim,
     v6_preemption,
     v7_replicas,
+    v_tide,
 )
 from scheduler.management.verify.checks import Check, Result, Sheet
 from scheduler.management.verify.layout import Layout
@@ -42,7 +43,7 @@ class Verification(Protocol):
         """Do it and note every check."""
 
 
-_MODULES = (v2_side_by_side, v3_caps, v4_isolation, v5_reclaim, v6_preemption, v7_replicas)
+_MODULES = (v2_side_by_side, v3_caps, v4_isolation, v5_reclaim, v6_preemption, v7_replicas, v_tide)
 VERIFICATIONS: dict[str, Verification] = {
     module.NUMBER: cast("Verification", module) for module in _MODULES
 }
