@@ -33,6 +33,11 @@ app.conf.beat_schedule = {
         "schedule": ROLL_UP_EVERY_S,
         "options": {"expires": ROLL_UP_EVERY_S},
     },
+    "make_due_reports": {
+        "task": "reports.tasks.make_due_reports",
+        "schedule": ROLL_UP_EVERY_S,
+        "options": {"expires": ROLL_UP_EVERY_S},
+    },
 }
 
 

@@ -146,6 +146,14 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 # Whoever asks for a tick at once does not wait for a broker that is away: the timer will do it.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
 
+# --- Mail: scheduled reports ---------------------------------------------------------------------
+
+#: Empty: no mail is sent.
+EMAIL_HOST = env.text("TIDEGATE_MAIL_HOST", default="")
+EMAIL_PORT = env.integer("TIDEGATE_MAIL_PORT", default=25, least=1)
+DEFAULT_FROM_EMAIL = env.text("TIDEGATE_MAIL_FROM", default="tidegate@localhost")
+EMAIL_TIMEOUT = 20
+
 # --- Addresses, sessions, security ---------------------------------------------------------------
 
 ALLOWED_HOSTS = env.words("TIDEGATE_ALLOWED_HOSTS") or allowed_hosts(

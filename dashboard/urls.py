@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import include, path
 from django.views.i18n import JavaScriptCatalog, set_language
 
+from dashboard.admin.site import site
 from dashboard.views import (
     decisions,
     inference,
@@ -15,6 +15,7 @@ from dashboard.views import (
     overview,
     quotas,
     reports,
+    saved_reports,
     search,
     workloads,
 )
@@ -39,6 +40,11 @@ urlpatterns = [
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),
     path("reports", reports.consumption, name="reports"),
+    path("reports/saved", saved_reports.saved_list, name="saved_reports"),
+    path("reports/saved/new", saved_reports.save, name="report_save"),
+    path("reports/saved/drop", saved_reports.drop, name="saved_drop"),
+    path("reports/saved/<int:report_id>", saved_reports.saved_report, name="saved_report"),
+    path("reports/saved/<int:report_id>.csv", saved_reports.saved_csv, name="saved_csv"),
     path("reports/savings", reports.savings, name="report_savings"),
     path("reports/intervals", reports.interval_list, name="report_intervals"),
     path("reports/consumption.<str:ending>", reports.download, name="report_download"),
@@ -54,5 +60,5 @@ urlpatterns = [
     path("logout", auth.LogoutView.as_view(), name="logout"),
     path("language", set_language, name="set_language"),
     path("words.js", JavaScriptCatalog.as_view(), name="words"),
-    path("admin/", admin.site.urls),
+    path("admin/", site.urls),
 ]

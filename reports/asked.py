@@ -28,6 +28,7 @@ class Preset(StrEnum):
     YESTERDAY = "yesterday"
     DAYS_7 = "7d"
     DAYS_30 = "30d"
+    LAST_WEEK = "last_week"
     THIS_MONTH = "month"
     LAST_MONTH = "last_month"
     CUSTOM = "custom"
@@ -102,11 +103,13 @@ def preset_span(*, preset: Preset, zone: str, now: datetime) -> Span:
     tz = find_zone(name=zone)
     today = now.astimezone(tz).date()
     first = today.replace(day=1)
+    monday = today - timedelta(days=today.weekday())
     begin, end = {
         Preset.TODAY: (today, today + timedelta(days=1)),
         Preset.YESTERDAY: (today - timedelta(days=1), today),
         Preset.DAYS_7: (today - timedelta(days=6), today + timedelta(days=1)),
         Preset.DAYS_30: (today - timedelta(days=29), today + timedelta(days=1)),
+        Preset.LAST_WEEK: (monday - timedelta(days=7), monday),
         Preset.THIS_MONTH: (first, (first + timedelta(days=32)).replace(day=1)),
         Preset.LAST_MONTH: ((first - timedelta(days=1)).replace(day=1), first),
     }[preset]

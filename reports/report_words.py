@@ -28,6 +28,7 @@ def preset_name(preset: Preset) -> str:
         Preset.YESTERDAY: _("Yesterday"),
         Preset.DAYS_7: _("Last 7 days"),
         Preset.DAYS_30: _("Last 30 days"),
+        Preset.LAST_WEEK: _("Last week"),
         Preset.THIS_MONTH: _("This month"),
         Preset.LAST_MONTH: _("Last month"),
         Preset.CUSTOM: _("From – until"),
@@ -93,3 +94,25 @@ def assumption_fields(values: Assumptions) -> list[Field]:
         )
         for name, (text, hint) in labels.items()
     ]
+
+
+def every_name(every: str) -> str:
+    """Return the word for how often a report is made."""
+    return {"day": _("Each day"), "week": _("Each week"), "month": _("Each month")}[every]
+
+
+def column_name(name: str) -> str:
+    """Return the word for a column of a saved report."""
+    return {
+        "name": _("Unit"),
+        "department": _("Department"),
+        "bucket_start": _("Begin"),
+        "gpu_allocation_hours": _("Allocation h"),
+        "gpu_deserved_quota_hours": _("Guarantee h"),
+        "gpu_over_quota_hours": _("Over quota h"),
+        "gpu_unused_guarantee_hours": _("Unused guarantee h"),
+        "gpu_idle_hours": _("Idle h"),
+        "gpu_unknown_hours": _("Unknown h"),
+        "cost": _("Cost"),
+        "idle_cost": _("Idle cost"),
+    }[name]

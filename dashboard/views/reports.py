@@ -6,6 +6,7 @@ import zoneinfo
 from collections.abc import AsyncIterator, Iterable
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.http.response import StreamingHttpResponse
@@ -40,6 +41,7 @@ def consumption(request: HttpRequest) -> HttpResponse:
         "choices": report_words.choices(),
         "kinds": [(kind.value, words.kind_name(kind)) for kind in Kind],
         "zones": [zone for zone in ZONES if zone in zoneinfo.available_timezones()],
+        "mails": bool(settings.EMAIL_HOST),
         "given": {name: request.GET.get(name, "") for name in ("from", "to", "zone")},
     }
     try:

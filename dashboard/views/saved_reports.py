@@ -1,0 +1,166 @@
+"""Saved and scheduled reports: the list, one as it was made, its CSV, saving and dropping."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.views import signed_in
+from reports import csv_export, report_words, saved
+from reports.asked import Asked, parse_asked
+from reports.refused import ReportRefused
+from scheduler.operations import saved_reports as operations
+from scheduler.operations.refused import NotFound
+from scheduler.queries import saved_reports
+
+#: The columns of a saved report that its page shows.
+SHOWN = (
+    "name",
+    "department",
+    "bucket_start",
+    "gpu_allocation_hours",
+    "gpu_deserved_quota_hours",
+    "gpu_over_quota_hours",
+    "gpu_unused_guarantee_hours",
+    "gpu_idle_hours",
+    "gpu_unknown_hours",
+    "cost",
+    "idle_cost",
+)
+TEXT = frozenset({"name", "department", "bucket_start"})
+
+
+@login_required
+@require_GET
+def saved_list(request: HttpRequest) -> HttpResponse:
+    """Answer the reader's saved reports and schedules."""
+    return _list(request)
+
+
+@login_required
+@require_GET
+def saved_report(request: HttpRequest, report_id: int) -> HttpResponse:
+    """Answer a report as it was when it was made."""
+    found = _find(request, report_id)
+    places = [found.content["header"].index(name) for name in SHOWN]
+    return render(
+        request,
+        "reports/saved_report.html",
+        {
+            "found": found,
+            "heads": [
+                (report_words.column_name(name), name not in TEXT, at == 0)
+                for at, name in enumerate(SHOWN)
+            ],
+            "rows": [
+                [(line[at], name not in TEXT) for at, name in zip(places, SHOWN, strict=True)]
+                for line in (*found.content["lines"], found.content["total"])
+            ],
+        },
+    )
+
+
+@login_required
+@require_GET
+def saved_csv(request: HttpRequest, report_id: int) -> HttpResponse:
+    """Answer a saved report's CSV."""
+    found = _find(request, report_id)
+    response = HttpResponse(
+        b"".join(saved.saved_csv(saved=found)), content_type="text/csv; charset=utf-8"
+    )
+    response["Content-Disposition"] = csv_export.disposition(name=found.content["file"])
+    return response
+
+
+@login_required
+@require_POST
+def save(request: HttpRequest) -> HttpResponse:
+    """Save what is shown, or have it made again and again."""
+    now = timezone.now()
+    name, every = request.POST.get("name", ""), request.POST.get("every", "")
+    owner = signed_in.user_of(request).get_username()
+    try:
+        asked = _asked(request)
+        if every:
+            saved.schedule(
+                asked=asked,
+                name=name,
+                owner=owner,
+                every=every,
+                language=get_language() or settings.LANGUAGE_CODE,
+                mail_to=_mail_to(request),
+                now=now,
+            )
+            return redirect("saved_reports")
+        report_id = saved.save(
+            visible=signed_in.visible_to(request), asked=asked, name=name, owner=owner, now=now
+        )
+    except ReportRefused as refused:
+        return _list(request, refused=str(refused))
+    return redirect("saved_report", report_id)
+
+
+@login_required
+@require_POST
+def drop(request: HttpRequest) -> HttpResponse:
+    """Drop a saved report or stop a schedule."""
+    owner = signed_in.user_of(request).get_username()
+    try:
+        if request.POST.get("report", "").isdigit():
+            operations.delete_report(report_id=int(request.POST["report"]), owner=owner)
+        elif request.POST.get("schedule", "").isdigit():
+            operations.delete_schedule(schedule_id=int(request.POST["schedule"]), owner=owner)
+    except NotFound as error:
+        raise Http404 from error
+    return redirect("saved_reports")
+
+
+def _list(request: HttpRequest, refused: str = "") -> HttpResponse:
+    owner = signed_in.user_of(request).get_username()
+    return render(
+        request,
+        "reports/saved.html",
+        {
+            "refused": refused,
+            "saved": saved_reports.list_saved(owner=owner),
+            "schedules": [
+                (one, report_words.every_name(one.every))
+                for one in saved_reports.list_schedules(owner=owner)
+            ],
+        },
+        status=400 if refused else 200,
+    )
+
+
+def _find(request: HttpRequest, report_id: int) -> saved_reports.Saved:
+    owner = signed_in.user_of(request).get_username()
+    found = saved_reports.read_saved(report_id=report_id, owner=owner)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _asked(request: HttpRequest) -> Asked:
+    given = {name: request.GET.getlist(name) for name in request.GET}
+    return parse_asked(words=given, zone=timezone.get_current_timezone_name(), now=timezone.now())
+
+
+def _mail_to(request: HttpRequest) -> str:
+    text = request.POST.get("mail_to", "").strip()
+    if not text:
+        return ""
+    if not settings.EMAIL_HOST:
+        raise ReportRefused(_("This installation sends no mail: no mail server is set."))
+    try:
+        validate_email(text)
+    except ValidationError as error:
+        raise ReportRefused(_("{text} is no mail address.").format(text=text)) from error
+    return text

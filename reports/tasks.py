@@ -1,0 +1,61 @@
+"""Celery tasks of reports."""
+
+from __future__ import annotations
+
+import logging
+
+from celery import shared_task
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+
+from access.models import User
+from access.scopes import visibility_of
+from reports import saved
+from reports.refused import ReportRefused
+from scheduler.queries import saved_reports
+from scheduler.queries.saved_reports import Schedule
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name="reports.tasks.make_due_reports", ignore_result=True)
+def make_due_reports() -> None:
+    """Make the scheduled reports whose time has come, each with what its owner may see now."""
+    now = timezone.now()
+    for due in saved_reports.list_due(now=now):
+        owner = User.objects.filter(username=due.owner, is_active=True).first()
+        if owner is None:
+            log.warning("reports.schedule.owner_gone", extra={"schedule_id": due.id})
+            continue
+        with translation.override(due.language):
+            try:
+                report_id = saved.make_scheduled(
+                    visible=visibility_of(user=owner), due=due, now=now
+                )
+            except ReportRefused as refused:
+                log.warning(
+                    "reports.schedule.refused", extra={"schedule_id": due.id, "why": str(refused)}
+                )
+                continue
+            if report_id is not None and due.mail_to and settings.EMAIL_HOST:
+                mail(due=due, report_id=report_id)
+
+
+def mail(*, due: Schedule, report_id: int) -> None:
+    """Send a report as CSV to whom its schedule names."""
+    found = saved_reports.read_saved(report_id=report_id, owner=due.owner)
+    assert found is not None
+    message = EmailMessage(
+        subject=_("Consumption: {name}").format(name=due.name),
+        body=_("{name}, {begin} to {end} ({zone}). The figures are in the attached file.").format(
+            name=due.name,
+            begin=found.content["period_start"],
+            end=found.content["period_end"],
+            zone=found.content["zone"],
+        ),
+        to=[due.mail_to],
+    )
+    message.attach(found.content["file"], b"".join(saved.saved_csv(saved=found)), "text/csv")
+    message.send()

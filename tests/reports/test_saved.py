@@ -1,0 +1,173 @@
+"""Saved reports stay as they were made; scheduled ones are made once for each period that ended."""
+
+from __future__ import annotations
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from access.models import User
+from reports import saved, tasks
+from reports.asked import parse_asked
+from reports.consumption import make_report
+from reports.csv_export import report_csv
+from reports.refused import ReportRefused
+from scheduler import models
+from scheduler.queries import saved_reports
+from scheduler.queries.visibility import WHOLE_CLUSTER
+from tests.reports.ledgers import Ledger, utc
+
+NOW = utc(2026, 11, 4, 9)
+WORDS = {"period": ["custom"], "from": ["2026-11-02"], "to": ["2026-11-03"], "zone": ["UTC"]}
+
+
+@pytest.fixture
+def ledger(db):
+    made = Ledger(price="74").department("dev").project("=1+1", of="dev", quota="0.30")
+    made.hold("=1+1", "0.50", utc(2026, 11, 2), utc(2026, 11, 2, 10))
+    return made
+
+
+@pytest.fixture
+def admin(db):
+    return User.objects.create_superuser("admin", password="x")
+
+
+@pytest.fixture
+def page(admin):
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+def asked(**changes):
+    return parse_asked(words={**WORDS, **changes}, zone="UTC", now=NOW)
+
+
+def keep(**changes):
+    return saved.save(
+        visible=WHOLE_CLUSTER, asked=asked(), name="Monday", owner="admin", now=NOW, **changes
+    )
+
+
+def test_a_saved_report_is_what_it_was_when_it_was_made(ledger):
+    as_made = b"".join(
+        report_csv(report=make_report(visible=WHOLE_CLUSTER, request=asked().request, now=NOW))
+    )
+    number = keep()
+
+    ledger.hold("=1+1", "0.50", utc(2026, 11, 2), utc(2026, 11, 2, 1))
+    project = ledger.projects["=1+1"]
+    project.name = "renamed"
+    project.save()
+
+    found = saved_reports.read_saved(report_id=number, owner="admin")
+    assert b"".join(saved.saved_csv(saved=found)) == as_made
+
+
+def test_only_its_owner_reads_a_saved_report(ledger, page):
+    mine = keep()
+    saved_of_another = saved.save(
+        visible=WHOLE_CLUSTER, asked=asked(), name="x", owner="bob", now=NOW
+    )
+
+    assert page.get(f"/reports/saved/{mine}").status_code == 200
+    assert page.get(f"/reports/saved/{mine}.csv").content.startswith(b"\xef\xbb\xbf")
+    for path in (f"/reports/saved/{saved_of_another}", f"/reports/saved/{saved_of_another}.csv"):
+        assert page.get(path).status_code == 404
+
+
+def test_a_report_is_saved_listed_and_dropped_on_the_page(ledger, page):
+    address = "/reports/saved/new?period=custom&from=2026-11-02&to=2026-11-03&zone=UTC"
+
+    kept = page.post(address, {"name": "Monday", "every": ""}, follow=True)
+    nameless = page.post(address, {"name": " "})
+    planned = page.post(address, {"name": "Weekly", "every": "week"}, follow=True)
+    taken = page.post(address, {"name": "Weekly", "every": "day"})
+
+    assert "5.000" in kept.content.decode()
+    assert nameless.status_code == taken.status_code == 400
+    assert "Give the report a name" in nameless.content.decode()
+    assert "Each week" in planned.content.decode()
+    assert "Choose another name" in taken.content.decode()
+    page.post("/reports/saved/drop", {"report": models.SavedReport.objects.get().pk})
+    page.post("/reports/saved/drop", {"schedule": models.ReportSchedule.objects.get().pk})
+    assert "Nothing is saved yet" in page.get("/reports/saved").content.decode()
+
+
+def test_mail_is_refused_where_no_server_is_set(ledger, page):
+    answer = page.post(
+        "/reports/saved/new?period=7d", {"name": "n", "every": "day", "mail_to": "a@example.org"}
+    )
+
+    assert answer.status_code == 400
+    assert "sends no mail" in answer.content.decode()
+
+
+TIMES = [
+    # made      is next made at, from 2026-11-04 09:00 UTC (a Wednesday, 17:00 in Taipei)
+    ("day", utc(2026, 11, 4, 16, 15)),
+    ("week", utc(2026, 11, 8, 16, 15)),
+    ("month", utc(2026, 11, 30, 16, 15)),
+]
+
+
+@pytest.mark.parametrize(("every", "at"), TIMES)
+def test_a_scheduled_report_is_made_soon_after_its_local_period_ended(every, at):
+    assert saved.next_time(every=every, zone="Asia/Taipei", after=NOW) == at
+
+
+def plan(*, every="day", mail_to="", owner="admin"):
+    return saved.schedule(
+        asked=asked(),
+        name="plan",
+        owner=owner,
+        every=every,
+        language="en",
+        mail_to=mail_to,
+        now=NOW,
+    )
+
+
+def test_a_due_report_is_made_once_with_what_its_owner_may_see(ledger, admin, time_machine):
+    plan()
+    time_machine.move_to(utc(2026, 11, 3, 0, 20))
+    models.ReportSchedule.objects.update(next_at=utc(2026, 11, 3, 0, 15))
+
+    tasks.make_due_reports()
+    tasks.make_due_reports()
+
+    found = models.SavedReport.objects.get()
+    assert found.content["period_start"] == "2026-11-02T00:00:00+00:00"
+    assert found.content["period_end"] == "2026-11-03T00:00:00+00:00"
+    assert "5.000" in found.content["total"]
+    assert models.ReportSchedule.objects.get().next_at == utc(2026, 11, 4, 0, 15)
+
+
+def test_a_due_report_goes_out_by_mail_as_csv(ledger, admin, time_machine, settings):
+    settings.EMAIL_HOST = "mail.example.org"
+    plan(mail_to="finance@example.org")
+    time_machine.move_to(utc(2026, 11, 3, 0, 20))
+    models.ReportSchedule.objects.update(next_at=utc(2026, 11, 3, 0, 15))
+
+    tasks.make_due_reports()
+
+    (sent,) = mail.outbox
+    assert sent.to == ["finance@example.org"]
+    name, content, kind = sent.attachments[0]
+    assert (name, kind) == ("tidegate-consumption-project-20261102-20261103.csv", "text/csv")
+    assert "'=1+1" in str(content)
+
+
+def test_nothing_is_made_for_one_who_is_gone(ledger, time_machine):
+    plan(owner="gone")
+    time_machine.move_to(utc(2026, 11, 5))
+
+    tasks.make_due_reports()
+
+    assert not models.SavedReport.objects.exists()
+
+
+def test_an_unknown_rhythm_is_refused(db):
+    with pytest.raises(ReportRefused, match="each day, week or month"):
+        plan(every="minute")
