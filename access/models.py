@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from access.roles import Role
 
@@ -36,6 +37,8 @@ class AccessRule(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        verbose_name = _("access rule")
+        verbose_name_plural = _("access rules")
         constraints = [
             models.CheckConstraint(
                 name="access_rule_has_one_scope",
@@ -65,4 +68,4 @@ class AccessRule(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.user_id} {self.role}"
+        return f"{self.user}: {self.role}"

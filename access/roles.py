@@ -32,3 +32,13 @@ PERMISSIONS: dict[Role, frozenset[Action]] = {
     Role.ML_ENGINEER: _SERVE,
     Role.VIEWER: frozenset(),
 }
+
+#: Which roles the holder of a role may give and take away inside its own scope: none above its own.
+MAY_GRANT: dict[Role, frozenset[Role]] = {
+    Role.SYSTEM_ADMIN: frozenset(Role),
+    Role.DEPARTMENT_ADMIN: frozenset(Role) - {Role.SYSTEM_ADMIN},
+    Role.PROJECT_ADMIN: frozenset({Role.RESEARCHER, Role.VIEWER}),
+    Role.RESEARCHER: frozenset(),
+    Role.ML_ENGINEER: frozenset(),
+    Role.VIEWER: frozenset(),
+}

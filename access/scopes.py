@@ -10,6 +10,8 @@ from scheduler.operations.authority import Action
 from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
 
 NOBODY = Visibility()
+#: None is the cluster, ("department", id) and ("project", id) the others.
+Scope = tuple[str, int] | None
 
 
 def visibility_of(*, user: User) -> Visibility:
@@ -43,14 +45,19 @@ class UserAuthority:
     name: str
     door: str
     visible: Visibility
-    #: Actions by scope: None is the cluster, ("department", id) and ("project", id) the others.
-    grants: tuple[tuple[tuple[str, int] | None, frozenset[Action]], ...]
+    #: Actions by scope.
+    grants: tuple[tuple[Scope, frozenset[Action]], ...]
+    #: The roles behind them, by scope.
+    roles: tuple[tuple[Scope, Role], ...] = ()
+    #: The user itself, and where the request came from.
+    user_id: int = 0
+    address: str = ""
 
     def may(
         self, action: Action, *, project_id: int | None = None, department_id: int | None = None
     ) -> bool:
         """Test whether any rule that covers the scope holds the action."""
-        scopes: set[tuple[str, int] | None] = {None}
+        scopes: set[Scope] = {None}
         if project_id is not None:
             scopes.add(("project", project_id))
         if department_id is not None:
@@ -74,15 +81,21 @@ class UserAuthority:
         return self.visible.cluster or department_id in self.visible.department_ids
 
 
-def authority_of(*, user: User, door: str) -> UserAuthority:
+def authority_of(*, user: User, door: str, address: str = "") -> UserAuthority:
     """Return the authority of ``user`` as it is now. At most two queries."""
-    grants: list[tuple[tuple[str, int] | None, frozenset[Action]]] = []
+    roles: list[tuple[Scope, Role]] = []
     if user.is_active and user.is_superuser:
-        grants.append((None, frozenset(Action)))
+        roles.append((None, Role.SYSTEM_ADMIN))
     elif user.is_active:
-        grants = [(_scope(rule), PERMISSIONS[Role(rule.role)]) for rule in _rules(user)]
+        roles = [(scope_of(rule=rule), Role(rule.role)) for rule in _rules(user)]
     return UserAuthority(
-        name=user.get_username(), door=door, visible=visibility_of(user=user), grants=tuple(grants)
+        name=user.get_username(),
+        door=door,
+        visible=visibility_of(user=user),
+        grants=tuple((scope, PERMISSIONS[role]) for scope, role in roles),
+        roles=tuple(roles),
+        user_id=user.pk,
+        address=address,
     )
 
 
@@ -90,7 +103,8 @@ def _rules(user: User) -> list[AccessRule]:
     return list(AccessRule.objects.filter(user=user))
 
 
-def _scope(rule: AccessRule) -> tuple[str, int] | None:
+def scope_of(*, rule: AccessRule) -> Scope:
+    """Return the one scope of a rule."""
     if rule.department_id is not None:
         return ("department", rule.department_id)
     if rule.project_id is not None:

@@ -69,4 +69,6 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
         items.append(
             NavItem(name="quota_editor", label=_("Quota editor"), icon="sliders-horizontal")
         )
+    if authority.may(Action.NODES):
+        items.append(NavItem(name="admin:index", label=_("Administration"), icon="settings"))
     return tuple(items)

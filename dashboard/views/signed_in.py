@@ -23,4 +23,6 @@ def visible_to(request: HttpRequest) -> Visibility:
 
 def authority(request: HttpRequest) -> UserAuthority:
     """Return what the caller may do at this door."""
-    return authority_of(user=user_of(request), door="page")
+    return authority_of(
+        user=user_of(request), door="page", address=request.META.get("REMOTE_ADDR", "")
+    )

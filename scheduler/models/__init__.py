@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
+from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.serving import GatewayKey, GatewayUsage, InferenceService, ScalingPoint
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
@@ -35,10 +36,12 @@ __all__ = [
     "GatewayKey",
     "GatewayUsage",
     "GpuPrice",
+    "IdlePolicy",
     "InferenceService",
     "Node",
     "NodePool",
     "Nomination",
+    "Notification",
     "Project",
     "ProjectQuota",
     "QuotaHistory",
@@ -47,6 +50,7 @@ __all__ = [
     "ReportSchedule",
     "SavedReport",
     "ScalingPoint",
+    "ServeRequest",
     "UsageBlock",
     "UsageRollup",
     "Workload",

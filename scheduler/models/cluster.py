@@ -6,6 +6,7 @@ import uuid
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from scheduler.core.units import WHOLE_GPU_MGPU
 
@@ -50,6 +51,8 @@ class Cluster(models.Model):
     objects = ClusterQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("settings of the cluster")
+        verbose_name_plural = _("settings of the cluster")
         constraints = [
             models.CheckConstraint(name="cluster_is_one_row", condition=Q(id=1)),
         ]
@@ -68,6 +71,10 @@ class NodePool(models.Model):
     starvation_after_s = models.PositiveIntegerField(default=600)
     #: Made for a verification and removed after it; not shown beside the real pools.
     scratch = models.BooleanField(default=False)
+
+    class Meta:
+        verbose_name = _("node pool")
+        verbose_name_plural = _("node pools")
 
     def __str__(self) -> str:
         return self.name
@@ -95,6 +102,8 @@ class Node(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = _("node")
+        verbose_name_plural = _("nodes")
         constraints = [
             models.CheckConstraint(
                 name="node_state_is_known", condition=Q(state__in=["lost", "ready"])
@@ -144,6 +153,8 @@ class GpuPrice(models.Model):
     from_at = models.DateTimeField()
 
     class Meta:
+        verbose_name = _("price")
+        verbose_name_plural = _("prices")
         constraints = [
             models.UniqueConstraint(
                 name="gpu_price_unique_per_model_and_start", fields=["gpu_model", "from_at"]

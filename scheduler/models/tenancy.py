@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from scheduler.core.snapshot import UNLIMITED
 from scheduler.core.units import UNLIMITED_MGPU
@@ -22,13 +23,15 @@ RANK_CHOICES = [
 class Department(models.Model):
     """The upper level of the hierarchy. Deleted ones stay, for their hours."""
 
-    name = models.CharField(max_length=63)
+    name = models.CharField(_("name"), max_length=63)
     slug = models.SlugField(max_length=80, allow_unicode=True)
-    created_at = models.DateTimeField()
+    created_at = models.DateTimeField(_("made at"))
     deleted_at = models.DateTimeField(null=True, blank=True)
     scratch = models.BooleanField(default=False)
 
     class Meta:
+        verbose_name = _("department")
+        verbose_name_plural = _("departments")
         constraints = [
             models.UniqueConstraint(
                 name="department_name_unique_while_it_lives",
@@ -45,15 +48,22 @@ class Department(models.Model):
 class Project(models.Model):
     """One use of a department's share. Its color is its own for life."""
 
-    department = models.ForeignKey(Department, on_delete=models.PROTECT, related_name="projects")
-    name = models.CharField(max_length=63)
+    department = models.ForeignKey(
+        Department,
+        on_delete=models.PROTECT,
+        related_name="projects",
+        verbose_name=_("department"),
+    )
+    name = models.CharField(_("name"), max_length=63)
     slug = models.SlugField(max_length=80, allow_unicode=True)
     #: Number of its hue, from 1; the palette has eight, see static/css/tokens.css.
-    color = models.PositiveSmallIntegerField(default=1)
-    created_at = models.DateTimeField()
+    color = models.PositiveSmallIntegerField(_("color"), default=1)
+    created_at = models.DateTimeField(_("made at"))
     deleted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = _("project")
+        verbose_name_plural = _("projects")
         constraints = [
             models.UniqueConstraint(
                 name="project_name_unique_while_it_lives",
@@ -70,18 +80,23 @@ class Project(models.Model):
 class QueueQuota(models.Model):
     """What a queue is guaranteed and may hold in one pool. Limit = quota means no borrowing."""
 
-    pool = models.ForeignKey(NodePool, on_delete=models.CASCADE, related_name="+")
-    quota_mgpu = models.BigIntegerField(default=0)
-    over_quota = models.BooleanField(default=True)
-    limit_mgpu = models.BigIntegerField(default=UNLIMITED_MGPU)
-    rank = models.PositiveSmallIntegerField(choices=RANK_CHOICES, default=int(Rank.MEDIUM_LOW))
-    weight_milli = models.PositiveIntegerField(default=DEFAULT_WEIGHT * 1000)
+    pool = models.ForeignKey(
+        NodePool, on_delete=models.CASCADE, related_name="+", verbose_name=_("node pool")
+    )
+    # The names people read are in GPUs: forms and lists show these amounts so.
+    quota_mgpu = models.BigIntegerField(_("guarantee (GPU)"), default=0)
+    over_quota = models.BooleanField(_("may borrow"), default=True)
+    limit_mgpu = models.BigIntegerField(_("limit (GPU)"), default=UNLIMITED_MGPU)
+    rank = models.PositiveSmallIntegerField(
+        _("rank"), choices=RANK_CHOICES, default=int(Rank.MEDIUM_LOW)
+    )
+    weight_milli = models.PositiveIntegerField(_("weight"), default=DEFAULT_WEIGHT * 1000)
     cpu_quota_milli = models.BigIntegerField(default=UNLIMITED)
     cpu_limit_milli = models.BigIntegerField(default=UNLIMITED)
     memory_quota_mib = models.BigIntegerField(default=UNLIMITED)
     memory_limit_mib = models.BigIntegerField(default=UNLIMITED)
     #: Rises with each change; an edit made from an older one is told so.
-    version = models.PositiveIntegerField(default=1)
+    version = models.PositiveIntegerField(_("version"), default=1)
 
     class Meta:
         abstract = True
@@ -104,9 +119,16 @@ class QueueQuota(models.Model):
 class DepartmentQuota(QueueQuota):
     """A department's row in one pool."""
 
-    department = models.ForeignKey(Department, on_delete=models.CASCADE, related_name="quotas")
+    department = models.ForeignKey(
+        Department,
+        on_delete=models.CASCADE,
+        related_name="quotas",
+        verbose_name=_("department"),
+    )
 
     class Meta(QueueQuota.Meta):
+        verbose_name = _("quota of a department")
+        verbose_name_plural = _("quotas of departments")
         constraints = [
             *QueueQuota.Meta.constraints,
             models.UniqueConstraint(
@@ -121,9 +143,13 @@ class DepartmentQuota(QueueQuota):
 class ProjectQuota(QueueQuota):
     """A project's row in one pool."""
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quotas")
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="quotas", verbose_name=_("project")
+    )
 
     class Meta(QueueQuota.Meta):
+        verbose_name = _("quota of a project")
+        verbose_name_plural = _("quotas of projects")
         constraints = [
             *QueueQuota.Meta.constraints,
             models.UniqueConstraint(

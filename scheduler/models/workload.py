@@ -45,6 +45,16 @@ class Workload(models.Model):
     #: Failures after which it is Failed; 0: never (services).
     max_attempts = models.PositiveSmallIntegerField(default=3)
 
+    # Rules that were in force when it was submitted; empty: none.
+    idle_limit_s = models.PositiveIntegerField(null=True, blank=True)
+    runtime_limit_s = models.PositiveIntegerField(null=True, blank=True)
+    #: Its owner, and not only an admin, may set the idle clock back.
+    owner_may_keep = models.BooleanField(default=False)
+    #: When someone last asked to keep it; idle time counts from then on.
+    kept_at = models.DateTimeField(null=True, blank=True)
+    #: Percent of the idle limit that its owner was last warned of.
+    idle_warned_percent = models.PositiveSmallIntegerField(default=0)
+
     # Where it stands.
     phase = models.CharField(
         max_length=10, choices=[(p.value, p.value) for p in Phase], default=Phase.PENDING

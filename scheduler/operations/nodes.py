@@ -123,6 +123,73 @@ def set_cordoned(
     return node
 
 
+@transaction.atomic
+def change_pool(
+    *,
+    pool_id: int,
+    spread: bool,
+    consolidation: bool,
+    min_runtime_s: int,
+    starvation_after_s: int,
+    authority: Authority,
+    now: datetime,
+) -> models.NodePool:
+    """Change how the scheduler places and interrupts work in a pool."""
+    _require(authority)
+    pool = models.NodePool.objects.select_for_update().filter(pk=pool_id).first()
+    if pool is None:
+        raise NotFound("node pool")
+    after: dict[str, object] = {
+        "spread": spread,
+        "consolidation": consolidation,
+        "min_runtime_s": min_runtime_s,
+        "starvation_after_s": starvation_after_s,
+    }
+    before = {name: getattr(pool, name) for name in after}
+    for name, value in after.items():
+        setattr(pool, name, value)
+    pool.save(update_fields=list(after))
+    audit.record(
+        authority=authority,
+        now=now,
+        action="pool.change",
+        target=pool,
+        before=before,
+        after=after,
+    )
+    _changed()
+    return pool
+
+
+@transaction.atomic
+def change_node(
+    *,
+    node_id: int,
+    cordoned: bool,
+    labels: dict[str, str],
+    authority: Authority,
+    now: datetime,
+) -> models.Node:
+    """Change a node's labels and whether new work may come. What runs there goes on."""
+    _require(authority)
+    node = models.Node.objects.select_for_update().filter(pk=node_id).first()
+    if node is None:
+        raise NotFound("node")
+    before = {"cordoned": node.cordoned, "labels": node.labels}
+    node.cordoned, node.labels = cordoned, labels
+    node.save(update_fields=["cordoned", "labels"])
+    audit.record(
+        authority=authority,
+        now=now,
+        action="node.change",
+        target=node,
+        before=before,
+        after={"cordoned": cordoned, "labels": labels},
+    )
+    _changed()
+    return node
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedWork:
     """What ran in a pool that was removed: engines still keep the files of it."""

@@ -52,7 +52,7 @@ def create_department(
     """
     if not authority.may(Action.DEPARTMENT_QUOTA):
         raise NotPermitted("Only a system admin may make departments. Ask one.")
-    name = _checked_name(name, models.Department.objects.filter(name=name, deleted_at=None))
+    name = check_name(name, models.Department.objects.filter(name=name, deleted_at=None))
     department = models.Department.objects.create(
         name=name, slug=_free_slug(name, models.Department), created_at=now, scratch=scratch
     )
@@ -70,7 +70,7 @@ def create_project(
         raise NotFound("department")
     if not authority.may(Action.PROJECT_QUOTA, department_id=department_id):
         raise NotPermitted(f"You may not make projects in {department.name}. Ask its admin.")
-    name = _checked_name(name, models.Project.objects.filter(name=name, deleted_at=None))
+    name = check_name(name, models.Project.objects.filter(name=name, deleted_at=None))
     project = models.Project.objects.create(
         department=department,
         name=name,
@@ -300,7 +300,8 @@ def _record_refusal(
         )
 
 
-def _checked_name(name: str, taken: object) -> str:
+def check_name(name: str, taken: object) -> str:
+    """Return the name as it is kept; ``taken`` are the units that have it already."""
     text = name.strip()
     if not text or len(text) > 63:
         raise QuotaRefused(

@@ -78,7 +78,7 @@ def record_samples(*, samples: list[tuple[models.Replica, ReplicaSample]]) -> No
             replica.memory_used_mib = sample.memory_mib
             if not idle:
                 replica.idle_since = None
-            elif not replica.idle or replica.idle_since is None:
+            elif not replica.idle or replica.idle_since is None or _was_unknown(replica, sample):
                 replica.idle_since = sample.sampled_at
             replica.idle = idle
             replica.sampled_at = sample.sampled_at
@@ -95,6 +95,12 @@ def is_idle(*, sample: ReplicaSample, threshold_permille: int) -> bool:
     used = sample.utilization_permille or 0
     wanted = sample.demand_permille or 0
     return used < threshold_permille and wanted < threshold_permille * WAITING_COUNTS_FROM
+
+
+def _was_unknown(replica: models.Replica, sample: ReplicaSample) -> bool:
+    """Test whether nothing could be read for so long that the idle clock begins anew."""
+    since = replica.sampled_at
+    return since is None or sample.sampled_at - since > LONGEST_GAP
 
 
 def _record_activity(replica: models.Replica, idle: bool, until: datetime) -> None:  # noqa: FBT001

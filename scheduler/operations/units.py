@@ -1,0 +1,225 @@
+"""What people do with departments and projects beside their quotas: rename, move, delete."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from scheduler import events, models
+from scheduler.core.instants import to_us
+from scheduler.core.units import format_gpu
+from scheduler.core.vocabulary import END_PHASES, ReplicaPhase
+from scheduler.operations import audit
+from scheduler.operations.authority import Action, Authority, NotPermitted
+from scheduler.operations.quotas import COLORS, check_name
+from scheduler.operations.refused import NotFound, Problem, QuotaRefused
+
+
+@transaction.atomic
+def change_department(
+    *, department_id: int, name: str, authority: Authority, now: datetime
+) -> models.Department:
+    """Give a department another name.
+
+    Raises:
+        NotFound, NotPermitted: as for its quota.
+        QuotaRefused: the name is empty or taken.
+    """
+    department = _find_department(department_id, authority)
+    if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
+        raise NotPermitted("Only a system admin may change departments. Ask one.")
+    others = models.Department.objects.filter(deleted_at=None).exclude(pk=department.pk)
+    before = {"name": department.name}
+    department.name = check_name(name, others.filter(name=name.strip()))
+    department.save(update_fields=["name"])
+    audit.record(
+        authority=authority,
+        now=now,
+        action="department.change",
+        target=department,
+        before=before,
+        after={"name": department.name},
+    )
+    events.wake_on_commit()
+    return department
+
+
+@transaction.atomic
+def change_project(
+    *,
+    project_id: int,
+    name: str,
+    color: int,
+    department_id: int,
+    authority: Authority,
+    now: datetime,
+) -> models.Project:
+    """Give a project another name, color or department; rights are asked for both departments.
+
+    Raises:
+        NotFound, NotPermitted: as for its quota, in the old department and in the new one.
+        QuotaRefused: the name is empty or taken, or work of it runs while it would be moved.
+    """
+    project = _find_project(project_id, authority)
+    target = _find_department(department_id, authority)
+    for department in (project.department, target):
+        if not authority.may(Action.PROJECT_QUOTA, department_id=department.pk):
+            raise NotPermitted(f"You may not change projects in {department.name}. Ask its admin.")
+    if target.pk != project.department_id:
+        _refuse_while_held(project, "can't be moved")
+    if not 1 <= color <= COLORS:
+        raise QuotaRefused(
+            [Problem(field="color", code="bad_color", message=f"Choose a color, 1 to {COLORS}.")]
+        )
+    others = models.Project.objects.filter(deleted_at=None).exclude(pk=project.pk)
+    before = _facts(project)
+    project.name = check_name(name, others.filter(name=name.strip()))
+    project.color = color
+    if target.pk != project.department_id:
+        _move(project, target, now)
+    project.save()
+    audit.record(
+        authority=authority,
+        now=now,
+        action="project.change",
+        target=project,
+        before=before,
+        after=_facts(project),
+    )
+    _changed()
+    return project
+
+
+@transaction.atomic
+def delete_project(*, project_id: int, authority: Authority, now: datetime) -> models.Project:
+    """Take a project away; its hours stay in the ledger.
+
+    Raises:
+        NotFound, NotPermitted: as for its quota.
+        QuotaRefused: it has work that runs or waits.
+    """
+    project = _find_project(project_id, authority)
+    if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
+        raise NotPermitted(f"You may not delete {project.name}. Ask its department's admin.")
+    _refuse_while_held(project, "can't be deleted")
+    project.deleted_at = now
+    project.save(update_fields=["deleted_at"])
+    _end_history(now, project=project)
+    audit.record(
+        authority=authority,
+        now=now,
+        action="project.delete",
+        target=project,
+        before=_facts(project),
+    )
+    _changed()
+    return project
+
+
+@transaction.atomic
+def delete_department(
+    *, department_id: int, authority: Authority, now: datetime
+) -> models.Department:
+    """Take a department away that has no project any more; its hours stay in the ledger.
+
+    Raises:
+        NotFound, NotPermitted: as for its quota.
+        QuotaRefused: it has projects.
+    """
+    department = _find_department(department_id, authority)
+    if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
+        raise NotPermitted("Only a system admin may delete departments. Ask one.")
+    projects = department.projects.filter(deleted_at=None).order_by("id")
+    if projects:
+        names = ", ".join(project.name for project in projects)
+        raise QuotaRefused(
+            [
+                Problem(
+                    field="name",
+                    code="has_projects",
+                    message=f"{department.name} has projects ({names}). Delete or move them first.",
+                    params={"name": department.name, "projects": names},
+                    unit=f"department-{department.pk}",
+                )
+            ]
+        )
+    department.deleted_at = now
+    department.save(update_fields=["deleted_at"])
+    _end_history(now, department=department, project=None)
+    audit.record(authority=authority, now=now, action="department.delete", target=department)
+    _changed()
+    return department
+
+
+def _find_department(department_id: int, authority: Authority) -> models.Department:
+    department = models.Department.objects.filter(pk=department_id, deleted_at=None).first()
+    if department is None or not authority.sees_department(department_id=department.pk):
+        raise NotFound("department")
+    return department
+
+
+def _find_project(project_id: int, authority: Authority) -> models.Project:
+    project = (
+        models.Project.objects.select_related("department")
+        .filter(pk=project_id, deleted_at=None)
+        .first()
+    )
+    if project is None or not authority.sees_project(
+        project_id=project.pk, department_id=project.department_id
+    ):
+        raise NotFound("project")
+    return project
+
+
+def _refuse_while_held(project: models.Project, what: str) -> None:
+    in_play = models.Workload.objects.filter(
+        ~Q(phase__in=END_PHASES), project=project, deleted_at=None
+    ).count()
+    held_mgpu = sum(
+        models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+        .filter(workload__project=project)
+        .values_list("mgpu", flat=True)
+    )
+    if not in_play and not held_mgpu:
+        return
+    raise QuotaRefused(
+        [
+            Problem(
+                field="name",
+                code="project_in_use",
+                message=(
+                    f"{project.name} {what}: {in_play} of its workloads run or wait, holding "
+                    f"{format_gpu(held_mgpu)}. Stop them first."
+                ),
+                params={"name": project.name, "n": in_play, "held": held_mgpu},
+                unit=f"project-{project.pk}",
+            )
+        ]
+    )
+
+
+def _facts(project: models.Project) -> dict[str, object]:
+    return {"name": project.name, "color": project.color, "department": project.department.name}
+
+
+def _move(project: models.Project, target: models.Department, now: datetime) -> None:
+    """Move a project; the ledger counts its quota for the new department from now on."""
+    project.department = target
+    at_us = to_us(now)
+    for row in models.QuotaHistory.objects.filter(project=project, to_us__isnull=True):
+        row.to_us = at_us
+        row.save(update_fields=["to_us"])
+        row.pk = None
+        row.department, row.from_us, row.to_us = target, at_us, None
+        row.save()
+
+
+def _end_history(now: datetime, **where: object) -> None:
+    models.QuotaHistory.objects.filter(to_us__isnull=True, **where).update(to_us=to_us(now))
+
+
+def _changed() -> None:
+    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
+    events.wake_on_commit()

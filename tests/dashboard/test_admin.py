@@ -1,0 +1,210 @@
+"""The administration site: the operations' rules, their audit, and no other door."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from access.models import AccessRule, User
+from access.roles import Role
+from dashboard.admin.site import site
+from scheduler import models
+from tests.dashboard.conftest import person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pages(scene, client, admin):
+    client.force_login(admin)
+    return client
+
+
+def row(name):
+    return models.ProjectQuota.objects.get(project__name=name)
+
+
+def listed(*names, **changes):
+    """What the list of projects' quotas posts, with ``changes`` as name__column."""
+    rows = models.ProjectQuota.objects.order_by("-id")
+    data = {
+        "form-TOTAL_FORMS": str(rows.count()),
+        "form-INITIAL_FORMS": str(rows.count()),
+        "_save": "Save",
+    }
+    for number, each in enumerate(rows):
+        values = {
+            "id": each.pk,
+            "quota_mgpu": each.quota_mgpu / 1000,
+            "limit_mgpu": each.limit_mgpu / 1000,
+            "over_quota": "on",
+            "rank": each.rank,
+            "weight_milli": each.weight_milli / 1000,
+            "version": each.version,
+        }
+        for key, value in changes.items():
+            name, column = key.split("__")
+            if each.project.name == name.replace("_", "-"):
+                values[column] = value
+        data |= {f"form-{number}-{column}": value for column, value in values.items()}
+    return data
+
+
+@pytest.mark.parametrize("model", sorted(m._meta.model_name for m in site._registry))
+def test_every_list_and_form_opens_for_a_system_admin(pages, model):
+    app = next(m._meta.app_label for m in site._registry if m._meta.model_name == model)
+    assert pages.get(reverse(f"admin:{app}_{model}_changelist")).status_code == 200
+    first = next(m for m in site._registry if m._meta.model_name == model)
+    for obj in first._default_manager.all()[:1]:
+        change = reverse(f"admin:{app}_{model}_change", args=[obj.pk])
+        assert pages.get(change).status_code == 200
+    added = pages.get(reverse(f"admin:{app}_{model}_add"))
+    assert added.status_code in (200, 403)
+
+
+def test_for_others_the_site_is_not_there(scene, client, researcher):
+    # Given a department admin who is even marked as staff, then it reads like any missing address
+    user = User.objects.create_user("wen", password="someone-of-tests", is_staff=True)
+    AccessRule.objects.create(
+        user=user,
+        role=Role.DEPARTMENT_ADMIN,
+        department=models.Department.objects.get(name="Research"),
+    )
+    missing = None
+    for who in (user, researcher):
+        client.force_login(who)
+        for address in ("/admin/", "/admin/scheduler/project/", "/admin/login/"):
+            assert client.get(address).status_code == 404
+        missing = client.get("/no-such-address")
+        assert client.get("/admin/").content == missing.content
+
+
+def test_a_change_is_checked_and_recorded_as_everywhere(pages):
+    quota = row("nlp-lab")
+    address = reverse("admin:scheduler_projectquota_change", args=[quota.pk])
+    fields = {
+        "quota_mgpu": "12",
+        "limit_mgpu": "10",
+        "over_quota": "on",
+        "rank": "3",
+        "weight_milli": "2",
+        "version": quota.version,
+    }
+    # When the limit is below the guarantee, then it stands at the field with both figures
+    refused = pages.post(address, fields)
+    assert "The limit 10.00 is below the guarantee 12.00" in refused.content.decode()
+    assert row("nlp-lab").quota_mgpu == 10_000
+    # When it is not, then it is saved, with one audit line that says where from
+    assert pages.post(address, {**fields, "limit_mgpu": "16"}).status_code == 302
+    entry = models.AuditEntry.objects.get(action="quota.set", result="done")
+    assert (entry.actor, entry.door, entry.object_name) == ("admin", "admin", "nlp-lab")
+    assert (entry.before["quota_mgpu"], entry.after["quota_mgpu"]) == (10_000, 12_000)
+    # And a second save from the old version is told
+    told = pages.post(address, {**fields, "limit_mgpu": "18"}).content.decode()
+    assert "has changed nlp-lab since you read it" in told
+
+
+def test_a_list_save_beyond_the_department_is_refused_as_a_whole_with_the_sum(pages):
+    # Given sums above the parent are forbidden, and Dev and test's 24.00 is promised in full
+    models.Cluster.objects.update(forbid_oversubscription=True)
+    address = reverse("admin:scheduler_projectquota_changelist")
+    answer = pages.post(
+        address,
+        listed(
+            dev_train__quota_mgpu="11", dev_inference__quota_mgpu="7", vision_lab__quota_mgpu="9"
+        ),
+    )
+    # Then nothing is saved and the sum stands there
+    assert "27.00" in answer.content.decode()
+    assert [row(n).quota_mgpu for n in ("dev-train", "dev-inference", "vision-lab")] == [
+        10_000,
+        6_000,
+        8_000,
+    ]
+    # When what one gets another gives, then it is saved, though no order of single saves would do
+    answer = pages.post(address, listed(dev_train__quota_mgpu="12", vision_lab__quota_mgpu="6"))
+    assert answer.status_code == 302
+    assert [row(n).quota_mgpu for n in ("dev-train", "vision-lab")] == [12_000, 6_000]
+    entries = models.AuditEntry.objects.filter(action="quota.set", result="done")
+    assert sorted(entry.object_name for entry in entries) == ["dev-train", "vision-lab"]
+
+
+def test_of_a_bulk_deletion_all_stay_where_one_is_refused(pages):
+    # Given nlp-lab with running work and an empty project
+    empty = models.Project.objects.create(
+        department=models.Department.objects.get(name="Research"),
+        name="empty",
+        slug="empty",
+        created_at=models.Project.objects.first().created_at,
+    )
+    busy = models.Project.objects.get(name="nlp-lab")
+    address = reverse("admin:scheduler_project_changelist")
+    both = {
+        "action": "delete_selected",
+        "_selected_action": [busy.pk, empty.pk],
+        "post": "yes",
+    }
+    said = pages.post(address, both, follow=True).content.decode()
+    # Then the reason names it, and both are there
+    assert "nlp-lab can&#x27;t be deleted" in said
+    assert not models.Project.objects.filter(deleted_at__isnull=False).exists()
+    # When only the empty one is chosen, then it is gone, with one audit line
+    pages.post(address, {**both, "_selected_action": [empty.pk]})
+    assert models.Project.objects.get(pk=empty.pk).deleted_at is not None
+    entry = models.AuditEntry.objects.get(action="project.delete")
+    assert entry.object_name == "empty"
+
+
+def test_a_deletion_posted_by_someone_who_may_only_look_is_as_if_it_were_not_there(scene, client):
+    client.force_login(person("vera", Role.VIEWER, project="nlp-lab"))
+    busy = models.Project.objects.get(name="nlp-lab")
+    answer = client.post(
+        "/admin/scheduler/project/",
+        {"action": "delete_selected", "_selected_action": [busy.pk], "post": "yes"},
+    )
+    assert answer.status_code == 404
+    assert models.Project.objects.get(pk=busy.pk).deleted_at is None
+
+
+def test_the_log_can_not_be_changed_here(pages):
+    entry = models.AuditEntry.objects.create(
+        at=models.Project.objects.first().created_at, actor="x", door="page", action="a.b"
+    )
+    change = reverse("admin:scheduler_auditentry_change", args=[entry.pk])
+    delete = reverse("admin:scheduler_auditentry_delete", args=[entry.pk])
+    assert pages.post(change, {"actor": "y"}).status_code == 403
+    assert pages.post(delete, {"post": "yes"}).status_code == 403
+    assert models.AuditEntry.objects.get(pk=entry.pk).actor == "x"
+
+
+def test_people_are_made_and_given_roles_by_the_same_rules(pages):
+    made = pages.post(
+        reverse("admin:access_user_add"), {"username": "mei", "email": "", "new_password": "12345"}
+    )
+    assert "too short" in made.content.decode()
+    fields = {"username": "mei", "email": "", "new_password": "harbour-lantern-72"}
+    assert pages.post(reverse("admin:access_user_add"), fields).status_code == 302
+    mei = User.objects.get(username="mei")
+    assert mei.check_password("harbour-lantern-72")
+    given = {"user": mei.pk, "role": "viewer", "department": "", "project": ""}
+    assert pages.post(reverse("admin:access_accessrule_add"), given).status_code == 302
+    assert AccessRule.objects.get(user=mei).cluster
+    actions = [e.action for e in models.AuditEntry.objects.order_by("id")]
+    assert actions == ["user.create", "access.grant"]
+    assert "lantern" not in str(list(models.AuditEntry.objects.values()))
+
+
+def test_nobody_ends_their_own_account_or_the_last_admin(pages, admin):
+    change = reverse("admin:access_user_change", args=[admin.pk])
+    said = pages.post(change, {"email": "", "new_password": ""}).content.decode()
+    assert "end your own account" in said
+    assert User.objects.get(pk=admin.pk).is_active
+
+
+def test_a_project_moves_only_without_work_and_with_rights_on_both_sides(pages):
+    project = models.Project.objects.get(name="nlp-lab")
+    target = models.Department.objects.get(name="Dev and test")
+    change = reverse("admin:scheduler_project_change", args=[project.pk])
+    fields = {"name": "nlp-lab", "department": target.pk, "color": project.color}
+    assert "moved" in pages.post(change, fields).content.decode()
+    assert models.Project.objects.get(pk=project.pk).department.name == "Research"
