@@ -19,6 +19,8 @@ from scheduler.core.waiting import Request
 _QUICK = 64
 #: With more candidates than this no set for each node is looked for, only one over all.
 _MANY = 512
+#: How many sets are compared then, each on a node of its own.
+_NEAR = 12
 
 
 class Tally(Protocol):
@@ -46,6 +48,13 @@ class Scope(Protocol):
 
     def tally(self) -> Tally:
         """Return a count of what is taken, for taking one after the other."""
+
+    @property
+    def size(self) -> int:
+        """Return how many candidates there may be."""
+
+    def on_node(self, position: int) -> list[Candidate]:
+        """Return the candidates with replicas on one node, most willing first."""
 
     @property
     def has_further(self) -> bool:
@@ -121,6 +130,8 @@ class Search:
         return self._known
 
     def _find_thorough(self) -> list[Taken] | None:
+        if self._is_local and self._scope.size > _MANY:
+            return self._find_near()
         if len(self._known) == _QUICK and not self._scope.has_further:
             chosen = self._find_single(self._source)
             if chosen is not None:
@@ -149,10 +160,52 @@ class Search:
         except BoundReached:
             return self._find_greedy(candidates, groups, straddling=straddling)
 
+    @property
+    def _is_local(self) -> bool:
+        """Test whether all victims that are needed run on the node that the request then gets."""
+        alone = self._request.count == 1 and self._trial.passes_checks()
+        consolidates = self._session.policy.consolidation
+        return alone and not self._scope.needs_company and not consolidates
+
+    def _find_near(self) -> list[Taken] | None:
+        """Return the best set of those nodes that lack the least and could be cleared, looking at as
+        few nodes as give some sets to choose from; None if no node could be cleared.
+        """
+        groups: list[list[Candidate]] = []
+        found: list[list[Taken]] = []
+        for position in self._nodes_lacking_least():
+            group = self._scope.on_node(position)
+            if not group or not self._works_with(_all_of(group)):
+                continue
+            groups.append(group)
+            chosen = self._greedy_set(group, straddling=False)
+            if chosen is not None:
+                found.append(chosen)
+                if len(found) == _NEAR:
+                    break
+        if not groups:
+            self.reach = 0
+        if not found and self._scope.may_straddle:
+            sets = (self._greedy_set(group, straddling=True) for group in groups)
+            found = [chosen for chosen in sets if chosen is not None]
+        return min(found, key=cost_of, default=None)
+
+    def _nodes_lacking_least(self) -> list[int]:
+        """Return the nodes that could be cleared for the request, those that lack the least first."""
+        session, shape = self._session, self._request.shape
+        firm = session.placer(session.firm_books()).slots(shape).by_node
+        need = shape.cheapest_mgpu
+
+        def lacking(position: int) -> tuple[int, int]:
+            free = session.later.nodes[position].free_mgpu
+            lacks = sorted([need - mgpu if mgpu < need else 0 for mgpu in free])
+            return sum(lacks[: shape.devices]), position
+
+        return sorted([at for at in shape.nodes if firm.get(at)], key=lacking)
+
     def _groups(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
         """Part the candidates by node where the request lands on one and lacks nothing but devices."""
-        alone = self._request.count == 1 and self._trial.passes_checks()
-        if not alone or self._scope.needs_company or self._session.policy.consolidation:
+        if not self._is_local:
             return [list(candidates)]
         by_node: dict[int, list[Candidate]] = {}
         for candidate in candidates:

@@ -27,6 +27,19 @@ class PreemptScope:
         """Test whether some candidate may have further replicas."""
         return self._session.has_elastic(self._request.project)
 
+    @property
+    def size(self) -> int:
+        """Return how many candidates there may be."""
+        return len(self._session.candidates(self._request.project))
+
+    def on_node(self, position: int) -> list[Candidate]:
+        """Return the candidates with replicas on one node, most willing first."""
+        return [
+            candidate
+            for candidate in self.ranked()
+            if any(held.place.node == position for held in candidate.job.held)
+        ]
+
     def ranked(self) -> Iterator[Candidate]:
         """Yield the project's lesser work, most willing first."""
         project = self._request.project

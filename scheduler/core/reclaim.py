@@ -35,6 +35,7 @@ class ReclaimScope:
         #: How far the own department is above its bar with the request; positive: nothing may be
         #: taken from other departments before that much was taken inside.
         self._over_mgpu = self._own.alloc_mgpu + request.amount.mgpu - self._own.bar_mgpu
+        self._rows: dict[Queue, Row] = {}
         #: What each queue holds above its bar before anything is taken. Trials change the totals.
         self._surplus = {
             queue: queue.alloc_mgpu - queue.bar_mgpu
@@ -54,6 +55,23 @@ class ReclaimScope:
 
     def _sources(self) -> list[Queue]:
         return [each for each in self._session.projects.values() if self._is_source(each)]
+
+    @property
+    def size(self) -> int:
+        """Return how many candidates there are."""
+        return sum(len(self._session.candidates(project)) for project in self._sources())
+
+    def on_node(self, position: int) -> list[Candidate]:
+        """Return the candidates with replicas on one node, most willing first."""
+        found = []
+        for job in self._session.jobs_on(position):
+            candidate = job.candidate
+            if candidate is None or not self._is_source(job.project):
+                continue
+            if any(held.place.node == position for held in job.held):
+                candidate.row = row_of(job.project)
+                found.append(candidate)
+        return sorted(found, key=_willingness)
 
     def ranked(self) -> Iterator[Candidate]:
         """Yield borrowed work, most willing first. The session may not change meanwhile."""
