@@ -197,6 +197,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of callers that went away; they are no fault of the service."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
 
 def say(text: str) -> None:
     """Print a line with the time before it, at once."""

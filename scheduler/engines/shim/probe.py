@@ -10,6 +10,8 @@ from collections.abc import Callable
 _UNTIL_READY_S = 0.2
 _ONCE_READY_S = 3.0
 _TIMEOUT_S = 2.0
+_REST_S = 0.2
+_LONGEST_REST = 65536
 _FAILURES = 3
 
 
@@ -42,6 +44,18 @@ def has_answered(*, port: int, path: str) -> bool:
         with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S) as connection:
             connection.sendall(request.encode("ascii", errors="replace"))
             status = connection.recv(64).split(b" ", 2)
+            _read_rest(connection)
     except OSError:  # refused, reset, too slow: not ready
         return False
     return len(status) > 1 and status[0].startswith(b"HTTP/") and status[1][:1] == b"2"
+
+
+def _read_rest(connection: socket.socket) -> None:
+    """Take the rest of the answer: a service whose caller hangs up on it would log an error."""
+    connection.settimeout(_REST_S)
+    left = _LONGEST_REST
+    try:
+        while left > 0 and (part := connection.recv(4096)):
+            left -= len(part)
+    except OSError:  # the answer is known; how it ends says nothing
+        return
