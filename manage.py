@@ -14,14 +14,31 @@ SETS = {
     "up": ("base", "demo", "model"),
     "test": ("base", "demo", "model", "test", "lint"),
 }
+HELP = """usage: python3 manage.py COMMAND [...]
+
+  up            set up and start the whole product; Ctrl-C ends it
+  end_work      stop all workloads, also while the product does not run
+  verify        repeat the experiments with real processes on the running product
+  decide        decide scheduling cases from files; needs no database
+  report        consumption: who held, borrowed and left idle how much
+  ledger        check the usage ledger, or roll its hours up
+  bench         take figures and print them beside their goals
+  test          set up all that tests need and run them
+  lock          make the lock files anew from the requirements files
+  changepassword admin    set the first user's password anew
+
+COMMAND -h tells more of most. Django's own commands: python3 manage.py help --commands"""
 
 
 def main() -> int:
+    command, rest = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if command in ("", "help", "-h", "--help") and not rest:
+        print(HELP)
+        return 0
     _use_new_enough_python()
     from dashboard.launch import install
     from dashboard.launch.screen import Screen, StepFailed
 
-    command, rest = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if not _only_asks_for_help(command, rest):
         try:
             install.ensure(Screen(), sets=SETS.get(command, ("base",)))

@@ -50,8 +50,8 @@ def parse(argv: Sequence[str]) -> UpOptions:
         parser.error(f"TIDEGATE_DEMO is {named_demo!r}; choose from {', '.join(DEMOS)}")
     try:
         port = given.port if given.port is not None else _port(_variable("TIDEGATE_PORT", "8000"))
-    except ValueError:
-        parser.error("TIDEGATE_PORT is not a port number")
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"TIDEGATE_PORT: {error}")
     data = given.data or Path(_variable("TIDEGATE_DATA", str(ROOT / "var")))
     return UpOptions(
         demo=named_demo or "card",
@@ -65,10 +65,9 @@ def parse(argv: Sequence[str]) -> UpOptions:
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise ValueError(text)
-    return number
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number (0 to 65535)")
+    return int(text)
 
 
 def _variable(name: str, default: str) -> str:
