@@ -45,5 +45,7 @@ def log_settings(*, level: str) -> dict[str, Any]:
             # Django's own handler prints a second, unstructured copy.
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
+            # A wrong address is the reader's affair; failures of the server are errors.
+            "django.request": {"level": "ERROR"},
         },
     }
