@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import redis
@@ -16,7 +17,7 @@ import redis.asyncio
 from gateway import gauges
 from gateway.desk import Desk, now_us
 from gateway.forward import Forwarder
-from gateway.keys import KeyRing
+from gateway.keys import KeyRing, may_use
 from gateway.slots import Slots
 from gateway.store import Store, StoreAway
 from gateway.upstream import Upstream
@@ -112,8 +113,6 @@ class Runtime:
 
     def desks_for(self, key: routes.KeyFacts) -> Iterable[Desk]:
         """Return the desks of the services that a key's scope covers."""
-        from gateway.keys import may_use
-
         return [desk for desk in self.desks.values() if may_use(facts=key, route=desk.route)]
 
     def wake(self, workload_id: int) -> None:
@@ -287,8 +286,6 @@ async def _forever(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _withdrawn(route: routes.Route) -> routes.Route:
-    from dataclasses import replace
-
     return replace(route, endpoints=(), failed=True, why="The service was stopped.")
 
 

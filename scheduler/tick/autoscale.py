@@ -33,7 +33,7 @@ LEAST_DRAIN_US = 1_500_000
 #: A point is kept at each change, and at least so often.
 POINT_S = 10
 #: Points older than this are dropped.
-POINTS_KEPT = timedelta(days=14)
+POINTS_KEPT = timedelta(days=7)
 PRUNE_EVERY_S = 3600
 SERVED_PHASES = (
     Phase.PENDING,

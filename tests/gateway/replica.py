@@ -26,6 +26,7 @@ class Replica:
         self.broken_off = 0
         self.headers = []
         self.gauge = 0
+        self.leaving = False
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -38,6 +39,9 @@ class Replica:
         elif path == "/metrics":
             text = f'# TYPE queue_length gauge\nqueue_length{{model="a"}} {self.gauge}\n'
             await _answer(send, 200, text.encode(), b"text/plain")
+        elif path == "/leave":
+            self.leaving = True
+            await _answer_json(send, {})
         elif path.startswith("/gauge/"):
             self.gauge = int(path.removeprefix("/gauge/"))
             await _answer_json(send, {})
@@ -55,6 +59,9 @@ class Replica:
             self.here -= 1
 
     async def _do(self, scope, receive, send, body):
+        if self.leaving:
+            await _answer(send, 503, b"{}", b"application/json", retry_after=b"1")
+            return
         if scope["path"].startswith("/echo"):
             told = {"path": scope["path"], "query": scope["query_string"].decode()}
             await _answer_json(send, {**told, "size": len(body), "method": scope["method"]})
@@ -172,8 +179,10 @@ async def _answer_json(send, content, *, status=200):
     await _answer(send, status, json.dumps(content).encode(), b"application/json")
 
 
-async def _answer(send, status, body, kind):
+async def _answer(send, status, body, kind, *, retry_after=None):
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    if retry_after is not None:
+        headers.append((b"retry-after", retry_after))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

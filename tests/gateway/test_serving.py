@@ -232,6 +232,18 @@ def test_b20_a_replica_that_leaves_gets_no_new_requests_and_finishes_its_stream(
     assert (old.seen()["order"], fresh.seen()["order"]) == (["long"], ["late"])
 
 
+def test_a_replica_that_says_it_is_leaving_is_passed_over(town, gateway):
+    small = town.service("small")
+    leaving, staying = town.start_process(), town.start_process()
+    town.ready(small, leaving)
+    town.ready(small, staying)
+    gateway.sees(small, replicas=2)
+    fetch(f"http://127.0.0.1:{leaving.port}/leave")
+    key = town.key()
+    assert [chat(gateway, key, f"id={n}")[0] for n in range(4)] == [200] * 4
+    assert staying.seen()["order"] == ["0", "1", "2", "3"]
+
+
 def test_b16_no_slot_leaks(town, gateway):
     # Given one replica that takes at most 2 at once
     small = town.service("small", hard_limit=2, request_timeout_s=2)
