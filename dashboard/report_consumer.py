@@ -51,9 +51,9 @@ class ReportConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _tell(self, user_id: int) -> None:
         query = bytes(self.scope.get("query_string", b""))[:MOST_BYTES].decode("utf-8", "replace")
-        cookies = self.scope.get("cookies", {})
-        language = _language(cookies.get(settings.LANGUAGE_COOKIE_NAME, ""))
-        zone = cookies.get(ZONE_COOKIE, "")
+        # The page says its language: it may have come from the browser's own, without a cookie.
+        language = _language(parse_qs(query).get("language", [""])[-1])
+        zone = self.scope.get("cookies", {}).get(ZONE_COOKIE, "")
         while True:
             began = time.monotonic()
             state = await database_sync_to_async(_state)(user_id, query, language, zone)
@@ -67,7 +67,7 @@ class ReportConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
 def _language(code: str) -> str:
     try:
-        return translation.get_supported_language_variant(code)
+        return translation.get_supported_language_variant(code.lower())
     except LookupError:
         return settings.LANGUAGE_CODE
 

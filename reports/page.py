@@ -23,6 +23,7 @@ class Page:
     tiles: tuple[shown.Tile, ...]
     heads: tuple[shown.Head, ...]
     units: tuple[shown.ShownRow, ...]
+    units_left_out: int
     total: dict[str, str]
     total_change: str
     steps: tuple[shown.ShownRow, ...]
@@ -49,6 +50,7 @@ def make_page(*, visible: Visibility, asked: Asked, now: datetime) -> Page:
         tiles=shown.tiles(report=report, previous=previous),
         heads=shown.heads(report),
         units=shown.unit_rows(report=report, previous=previous),
+        units_left_out=max(0, len(report.units) - shown.MAX_UNITS),
         total=shown.cells(report.total),
         total_change=shown.change(report.total.figures, before) if previous else "",
         steps=shown.step_rows(report=report) if divided else (),

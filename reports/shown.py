@@ -14,6 +14,8 @@ from scheduler.core.usage import GIB_HOUR, GPU_HOUR, Figures
 UNTOLD = "–"
 #: Rows by step that a page shows; the CSV has all.
 MAX_SHOWN = 500
+#: Units that a page shows, the largest; the total counts all.
+MAX_UNITS = 200
 MAX_CHARTED = 40
 
 
@@ -123,7 +125,7 @@ def unit_rows(*, report: Report, previous: Report | None) -> tuple[ShownRow, ...
             cells=cells(row),
             change=change(row.figures, before.get(key_of(row))) if previous else "",
         )
-        for row in ordered
+        for row in ordered[:MAX_UNITS]
     )
 
 

@@ -37,7 +37,7 @@ class ReportPage {
   /** Take the figures of the running period as they grow. */
   listen() {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/ws/report/?${this.root.dataset.liveQuery}`);
+    const socket = new WebSocket(`${scheme}://${location.host}/ws/report/?${this.root.dataset.liveQuery}&language=${document.documentElement.lang}`);
     socket.addEventListener("message", (event) => this.#take(JSON.parse(event.data)));
     socket.addEventListener("close", (event) => {
       if (event.code !== 4401) setTimeout(() => this.listen(), RETRY_MS);

@@ -212,7 +212,9 @@ def test_the_running_periods_figures_move(ledger):
 @pytest.mark.django_db(transaction=True)
 async def test_the_socket_tells_the_figures_of_the_page(ledger, admin):
     socket = WebsocketCommunicator(
-        application, f"/ws/report/?{DAY}", headers=[(b"origin", b"http://localhost")]
+        application,
+        f"/ws/report/?{DAY}&language=zh-Hant",
+        headers=[(b"origin", b"http://localhost")],
     )
     socket.scope["user"] = admin
     connected, _ = await socket.connect()
@@ -223,6 +225,7 @@ async def test_the_socket_tells_the_figures_of_the_page(ledger, admin):
         await socket.disconnect()
     assert told["t"] == "report", told
     assert told["total"]["over_quota"] == "9.05"
+    assert told["tiles"]["over_quota"][1] == "佔已配置 82%"
 
 
 @pytest.mark.django_db(transaction=True)
