@@ -222,7 +222,9 @@ class Up:
         left = count_mentioning(WORKLOAD_SUPERVISOR, str(self.options.data))
         if left:
             self.screen.note(f"{left} workloads go on by themselves; the next up takes them over")
-            self.screen.note("to end them too: python3 manage.py end_work")
+            folder = self.options.data
+            where = "" if folder == install.ROOT / "var" else f"TIDEGATE_DATA={folder} "
+            self.screen.note(f"to end them too: {where}python3 manage.py end_work")
 
     # --- Small things ----------------------------------------------------------------------------
 
