@@ -12,7 +12,7 @@ from scheduler.core.usage import HOUR_US, sum_figures
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import quotas, usage_rollup, workloads
 from scheduler.operations.authority import SYSTEM
-from scheduler.queries import usage
+from scheduler.queries import overview, usage
 from scheduler.queries.usage_check import check_ledger
 from scheduler.queries.visibility import SYSTEM as ALL
 from tests.scheduler import places
@@ -114,3 +114,24 @@ def test_what_is_rolled_up_under_ticks_is_what_the_intervals_say(ticker):
     raw = usage.read_raw_usage(visible=ALL, cuts=cuts, now_us=now_us)
     assert rolled.queues == raw.queues
     assert sum_figures(rows=[row for rows in raw.queues.values() for row in rows]).allocated > 0
+
+
+def test_overview_and_ledger_tell_the_same_at_one_instant(ticker):
+    # Given the article's card in use, with a unit that borrows
+    place = places.article()
+    place.submit("answers", of="prod-inference", gpu="0.12", kind=Kind.INFERENCE, command=["fake"])
+    for number in range(4):
+        place.submit(f"train-{number}", of="unit-a", gpu="0.09", command=["fake"])
+    ticker.settle()
+    now = ticker.clock()
+    told = overview.read_overview(visible=ALL, now=now)
+    # When one second is read from the ledger
+    begin = to_us(now)
+    second = usage.read_queue_usage(
+        visible=ALL, cuts=[begin, begin + 1_000_000], now_us=begin + 1_000_000
+    )
+    total = sum_figures(rows=[rows[0] for rows in second.queues.values()])
+    # Then its integrals are the tiles, a second long
+    assert total.allocated == told.tiles.held_mgpu * 1_000_000 == 480 * 1_000_000
+    assert total.over_quota == told.tiles.borrowed_mgpu * 1_000_000 == 270 * 1_000_000
+    assert total.unused == told.tree.unused_guarantee_mgpu * 1_000_000
