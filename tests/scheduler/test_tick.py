@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from scheduler import models
@@ -9,6 +11,7 @@ from scheduler.core.instants import to_us
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import workloads
 from scheduler.operations.authority import SYSTEM
+from scheduler.queries.usage_check import check_ledger
 from scheduler.tick import apply, books, converge, lease, observe, run
 from tests.scheduler import places
 from tests.scheduler.places import START
@@ -34,6 +37,8 @@ def running(place):
 
 def assert_sound():
     assert books.find_differences() == []
+    ledger = check_ledger(now_us=to_us(START + timedelta(days=1)))
+    assert [text for problems in ledger.values() for text in problems] == []
 
 
 def test_seven_submitted_five_run_two_wait_with_the_reason(ticker):
