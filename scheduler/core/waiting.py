@@ -201,7 +201,13 @@ class Waiting:
 
 
 def next_request(workload: Workload, job: Job | None) -> tuple[int, bool] | None:
-    """Return (replicas, further) of what ``workload`` asks for next, or None."""
+    """Return (replicas, further) of what ``workload`` asks for next, or None.
+
+    While places are kept for it, it asks for nothing more: a further replica may not run before the
+    minimum does.
+    """
+    if job is not None and job.kept:
+        return None
     if workload.kind is Kind.INFERENCE:
         live = 0 if job is None else job.live
         if live >= workload.max_replicas:

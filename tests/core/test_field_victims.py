@@ -126,3 +126,20 @@ def test_b13_a_gang_that_lost_a_worker_is_stopped_whole_and_waits():
     outcome = given.training("fill", of="rest", gpu="0.20").settle()
     assert outcome.evictions == [("lost", None, ["gang"])]
     assert given.replicas("gang") in (0, 2)
+
+
+def test_a_further_replica_does_not_start_before_the_minimum_whose_place_is_still_being_vacated():
+    # Given a full project with a training of 0.90 on one card, and another card free
+    given = (
+        Cluster(gpus="2")
+        .department("d", quota="0.90", limit="0.90")
+        .project("p", of="d", quota="0.90")
+        .training("lesser", of="p", gpu="0.90", on=0, priority=25)
+    )
+    # When an elastic gang of one to two workers of 0.10 comes
+    outcome = given.gang("elastic", of="p", workers=1, most=2, gpu="0.10").decide()
+    # Then the lesser work is being stopped, and neither worker runs yet
+    assert outcome.evictions == [("preempt", "elastic", ["lesser"])]
+    assert given.decide().started == []
+    # When it is gone, the minimum starts first and the further worker after it
+    assert given.wait().decide().started == ["elastic", "elastic"]
