@@ -15,6 +15,7 @@ from scheduler import models
 from scheduler.core import lifecycle
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.engines.base import (
+    LIVE_PHASES,
     EndCause,
     EnginePhase,
     EngineUnreachable,
@@ -25,6 +26,13 @@ from scheduler.engines.base import (
 from scheduler.tick import engine_room, ledger
 
 log = logging.getLogger(__name__)
+
+
+#: Large fields of workloads that no fact of a replica touches.
+_NOT_NEEDED = tuple(
+    f"workload__{name}"
+    for name in ("command", "env", "node_labels", "gpu_models", "reason", "progress")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,7 @@ def record(*, observations: Observations, now: datetime) -> bool:
         alive = list(
             models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
             .select_related("node", "workload__project")
+            .defer(*_NOT_NEEDED)
             .order_by("id")
         )
         ended: dict[int, list[lifecycle.Ended]] = defaultdict(list)
@@ -85,6 +94,7 @@ def record(*, observations: Observations, now: datetime) -> bool:
             if ending is not None:
                 ended[replica.workload_id].append(ending)
             changed |= ending is not None
+        _record_signs_of_life(_living(alive, observations), observations.taken_at)
         changed |= _settle_all(workloads, alive, ended, now)
         changed |= _carry_out_stops(now)
     return changed
@@ -137,7 +147,8 @@ def _end_unlaunched(replica: models.Replica, now: datetime) -> lifecycle.Ended |
 
 
 def _record_seen(replica: models.Replica, seen: Observation) -> None:
-    replica.last_seen_at = seen.last_seen_at
+    """Write what is new of a replica that lives; that it was seen is written for all at once."""
+    before = _facts(replica)
     replica.pid = seen.pid
     if replica.launched_at is None:
         replica.launched_at = seen.started_at or seen.last_seen_at
@@ -149,13 +160,39 @@ def _record_seen(replica: models.Replica, seen: Observation) -> None:
             _event(replica, seen.last_seen_at, "over_memory", peak_mib=seen.memory_peak_mib)
     if seen.endpoint is not None:
         replica.host, replica.port = seen.endpoint.host, seen.endpoint.port
-    replica.save()
+    if _facts(replica) != before:
+        replica.save()
+
+
+def _facts(replica: models.Replica) -> tuple[object, ...]:
+    return (
+        replica.phase,
+        replica.pid,
+        replica.launched_at,
+        replica.running_at,
+        replica.stopping_at,
+        replica.stop_code,
+        replica.host,
+        replica.port,
+    )
+
+
+def _living(replicas: list[models.Replica], observations: Observations) -> list[int]:
+    seen = {key.replica_id for key, o in observations.by_key.items() if o.phase in LIVE_PHASES}
+    return [row.pk for row in replicas if row.pk in seen and row.phase != ReplicaPhase.ENDED]
+
+
+def _record_signs_of_life(ids: list[int], at: datetime) -> None:
+    models.Replica.objects.filter(pk__in=ids).update(last_seen_at=at)
 
 
 def _record_running(replica: models.Replica, seen: Observation) -> None:
+    before = _facts(replica)
     if replica.phase == ReplicaPhase.STARTING:
         replica.phase = ReplicaPhase.RUNNING
         replica.running_at = seen.ready_at or seen.started_at or seen.last_seen_at
+    if _facts(replica) != before:
+        replica.save()
     _record_seen(replica, seen)
 
 
