@@ -79,6 +79,7 @@ class Desk:
         for replica_id in [each for each in self._costs if each not in present]:
             del self._costs[replica_id]
         self._changed.set()
+        self._call_usher()
 
     def close(self) -> None:
         """Stop giving out seats."""
@@ -130,8 +131,7 @@ class Desk:
         else:
             self._line.append(ticket)
         self._changed.set()
-        if self._usher is None or self._usher.done():
-            self._usher = asyncio.create_task(self._serve_line())
+        self._call_usher()
         if not self.route.endpoints:
             self._wake(self.route.workload_id)
         seat: Seat | None = None
@@ -144,6 +144,12 @@ class Desk:
         finally:
             if seat is None:
                 self._step_out(ticket)
+
+    def _call_usher(self) -> None:
+        """See that somebody serves the line, also where the last usher came to grief."""
+        if self._line and (self._usher is None or self._usher.done()):
+            self._usher = asyncio.create_task(self._serve_line())
+            self._usher.add_done_callback(_say_how_it_ended)
 
     def _step_out(self, ticket: Ticket) -> None:
         """Leave the line; a seat that was given and not taken goes back."""
@@ -254,6 +260,11 @@ class Desk:
         return TookTooLong(
             f"All replicas of {self.route.name} were busy for {self.route.request_timeout_s} s."
         )
+
+
+def _say_how_it_ended(usher: asyncio.Task[None]) -> None:
+    if not usher.cancelled() and usher.exception() is not None:
+        log.error("gateway.usher.failed", exc_info=usher.exception())
 
 
 async def _wait(event: asyncio.Event, timeout_s: float | None) -> None:
