@@ -210,7 +210,7 @@ def _find_scope(grant: Grant, authority: Authority) -> Scope:
             [
                 Problem(
                     field="scope",
-                    code="one_scope",
+                    code="rule_scope",
                     message="A rule has exactly one scope: the cluster, a department or a project.",
                 )
             ]

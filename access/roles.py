@@ -25,9 +25,16 @@ _SERVE = frozenset({Action.SERVE})
 PERMISSIONS: dict[Role, frozenset[Action]] = {
     Role.SYSTEM_ADMIN: frozenset(Action),
     Role.DEPARTMENT_ADMIN: frozenset(
-        {Action.WORK, Action.SERVE, Action.PROJECT_QUOTA, Action.ACCESS}
+        {
+            Action.WORK,
+            Action.SERVE,
+            Action.PROJECT_QUOTA,
+            Action.ACCESS,
+            Action.AUDIT,
+            Action.POLICY,
+        }
     ),
-    Role.PROJECT_ADMIN: _WORK | _SERVE | {Action.ACCESS},
+    Role.PROJECT_ADMIN: _WORK | _SERVE | {Action.ACCESS, Action.POLICY},
     Role.RESEARCHER: _WORK,
     Role.ML_ENGINEER: _SERVE,
     Role.VIEWER: frozenset(),

@@ -69,6 +69,10 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
         items.append(
             NavItem(name="quota_editor", label=_("Quota editor"), icon="sliders-horizontal")
         )
+    if authority.may_anywhere(Action.ACCESS):
+        items.append(NavItem(name="people", label=_("People & roles"), icon="users"))
+    if authority.may_anywhere(Action.AUDIT):
+        items.append(NavItem(name="audit", label=_("Audit log"), icon="history"))
     if authority.may(Action.NODES):
         items.append(NavItem(name="admin:index", label=_("Administration"), icon="settings"))
     return tuple(items)

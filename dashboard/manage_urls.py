@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import quota_editor
+from dashboard.views import audit, people, quota_editor
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
     path("quotas/preview", quota_editor.preview, name="quota_preview"),
     path("quotas/review", quota_editor.review, name="quota_review"),
     path("quotas/save", quota_editor.save, name="quota_save"),
+    path("people", people.people_page, name="people"),
+    path("people/new", people.create, name="people_create"),
+    path("people/grant", people.grant, name="people_grant"),
+    path("people/<int:user_id>", people.change, name="people_change"),
+    path("people/rules/<int:rule_id>/revoke", people.revoke, name="people_revoke"),
+    path("audit", audit.audit, name="audit"),
+    path("audit.csv", audit.export, name="audit_export"),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from scheduler.core.units import format_gpu
+from scheduler.operations.authority import NotPermitted
 from scheduler.operations.refused import Problem
 
 
@@ -16,6 +17,21 @@ def in_words(problem: Problem) -> str:
     if not template:
         return problem.message
     return template.format(**_places(problem.params))
+
+
+def refusal(error: NotPermitted) -> str:
+    """Return why a role is not enough, and the way out."""
+    template = {
+        "serve_by_request": _(
+            "Your role may not put models into service in {project}. Send a request to serve: a "
+            "project admin, an ML engineer or someone above of it decides."
+        ),
+        "work_is_view_only": _(
+            "Your role may only look at workspaces and trainings in {project}. Ask an admin of it "
+            "for the role of a researcher."
+        ),
+    }.get(error.code)
+    return template.format(**error.params) if template else str(error)
 
 
 def _template(code: str) -> str:
@@ -74,6 +90,14 @@ def _template(code: str) -> str:
         "changed_meanwhile": _(
             "{who} has changed {name} since you read it. Look at the new values first."
         ),
+        "has_rule": _("{name} has this role there already."),
+        "last_admin": _("{name} is the last system admin. Make another one first."),
+        "own_account": _("You can't end your own account. Ask another system admin."),
+        "rule_scope": _("A rule has exactly one scope: the cluster, a department or a project."),
+        "project_in_use": _(
+            "{name} is in use: {n} of its workloads run or wait, holding {held}. Stop them first."
+        ),
+        "has_projects": _("{name} has projects ({projects}). Delete or move them first."),
     }.get(code, "")
 
 

@@ -86,8 +86,17 @@ class WorkloadForm(forms.Form):
         help_text=_("Time to save after SIGTERM."),
     )
 
-    def __init__(self, *args: object, projects: Sequence[ProjectChoice], **kwargs: object) -> None:
+    def __init__(
+        self,
+        *args: object,
+        projects: Sequence[ProjectChoice],
+        offered: frozenset[Kind] = frozenset(Kind),
+        **kwargs: object,
+    ) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        kinds = self.fields["kind"]
+        assert isinstance(kinds, forms.ChoiceField)
+        kinds.choices = [(code, word) for code, word in KINDS if Kind(code) in offered]
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(project.id, project.name) for project in projects]

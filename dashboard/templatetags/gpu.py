@@ -118,6 +118,12 @@ def rank_name(rank: int) -> str:
 
 
 @register.filter
+def role_name(role: str) -> str:
+    """Return a role's word."""
+    return words.role_name(role)
+
+
+@register.filter
 def item_name(name: str) -> str:
     """Return the word for one value of a checkpoint mark."""
     return words.mark_name(name)

@@ -95,7 +95,11 @@ def submit(request: HttpRequest) -> HttpResponse:
         raise Http404
     if request.method == "GET":
         chosen = optional_int(request.GET.get("project"))
-        form = WorkloadForm(projects=projects, initial={"project": chosen or projects[0].id})
+        form = WorkloadForm(
+            projects=projects,
+            offered=_offered_kinds(request, projects),
+            initial={"project": chosen or projects[0].id},
+        )
         return _form_page(request, form)
     form = WorkloadForm(request.POST, projects=projects)
     if not form.is_valid():
@@ -175,8 +179,9 @@ def _submit(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> HttpRe
             form.add_error(field, problems.in_words(problem))
         return _form_page(request, form)
     except NotPermitted as refused:
-        form.add_error(None, str(refused))
-        return _form_page(request, form)
+        form.add_error(None, problems.refusal(refused))
+        # A fragment is only swapped in where the answer is a success.
+        return _form_page(request, form, status=200 if getattr(request, "htmx", False) else 403)
     messages.success(request, _("{name} is submitted.").format(name=made.name))
     address = reverse("workload", args=[made.pk])
     if getattr(request, "htmx", False):
@@ -205,8 +210,26 @@ def _hand_in(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> Submi
     )
 
 
+def _offered_kinds(request: HttpRequest, projects: tuple[ProjectChoice, ...]) -> frozenset[Kind]:
+    """Return the kinds that the caller may submit somewhere; the form offers no others."""
+    authority = signed_in.authority(request)
+
+    def may(action: Action) -> bool:
+        return any(
+            authority.may(action, project_id=project.id, department_id=project.department_id)
+            for project in projects
+        )
+
+    offered = set(Kind) - {Kind.INFERENCE} if may(Action.WORK) else set()
+    return frozenset(offered | {Kind.INFERENCE} if may(Action.SERVE) else offered)
+
+
 def _form_page(
-    request: HttpRequest, form: WorkloadForm, *, warnings: list[str] | None = None
+    request: HttpRequest,
+    form: WorkloadForm,
+    *,
+    warnings: list[str] | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     for name in form.errors:
         if name in form.fields:
@@ -214,7 +237,7 @@ def _form_page(
     template = "dashboard/workload_new.html"
     if getattr(request, "htmx", False):
         template = "dashboard/partials/_workload_form.html"
-    return render(request, template, {"form": form, "warnings": warnings or []})
+    return render(request, template, {"form": form, "warnings": warnings or []}, status=status)
 
 
 def _act(
@@ -234,7 +257,10 @@ def _act(
         )
     except NotFound as error:
         raise Http404 from error
-    except (NotPermitted, Refused) as refused:
+    except NotPermitted as refused:
+        messages.error(request, problems.refusal(refused))
+        return redirect("workload", workload_id)
+    except Refused as refused:
         messages.error(request, str(refused))
         return redirect("workload", workload_id)
     messages.success(request, said.format(name=name))

@@ -16,10 +16,22 @@ class Action(StrEnum):
     DEPARTMENT_QUOTA = "department_quota"
     NODES = "nodes"  # nodes, pools, devices, prices, settings
     ACCESS = "access"  # access rules
+    AUDIT = "audit"  # to read the audit log
+    POLICY = "policy"  # rules on idle time and duration
 
 
 class NotPermitted(Exception):
-    """The caller sees the thing and may not do this to it. The message says the way out."""
+    """The caller sees the thing and may not do this to it. The message says the way out.
+
+    Pages translate by ``code`` and ``params``; where there is no code, the message is shown as it is.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "", params: dict[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.params = params or {}
 
 
 class Authority(Protocol):

@@ -288,9 +288,18 @@ def _lock(*, workload_id: int, authority: Authority) -> models.Workload:
 def _require(authority: Authority, kind: Kind, project: models.Project) -> None:
     action = Action.SERVE if kind is Kind.INFERENCE else Action.WORK
     if not authority.may(action, project_id=project.pk, department_id=project.department_id):
-        what = "inference services" if action is Action.SERVE else "workspaces and trainings"
+        if action is Action.SERVE:
+            raise NotPermitted(
+                f"Your role may not put models into service in {project.name}. Send a request to "
+                "serve: a project admin, an ML engineer or someone above of it decides.",
+                code="serve_by_request",
+                params={"project": project.name},
+            )
         raise NotPermitted(
-            f"Your role may not act on {what} in {project.name}. Ask a project admin for the right."
+            f"Your role may only look at workspaces and trainings in {project.name}. Ask an admin "
+            "of it for the role of a researcher.",
+            code="work_is_view_only",
+            params={"project": project.name},
         )
 
 

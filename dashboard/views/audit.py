@@ -1,0 +1,125 @@
+"""The audit log: who changed what, filtered, page by page, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from dashboard.views import signed_in
+from dashboard.views.numbers import optional_int
+from scheduler.operations.authority import Action
+from scheduler.queries import audit_log
+from scheduler.queries.visibility import Visibility
+
+#: A cell that a spreadsheet would take for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@login_required
+@require_GET
+def audit(request: HttpRequest) -> HttpResponse:
+    """Answer one page of the log; every filter stands in the address."""
+    wanted = _wanted(request)
+    query = request.GET.copy()
+    query.pop("before", None)
+    return render(
+        request,
+        "dashboard/audit.html",
+        {
+            "page": audit_log.read_page(scopes=_scopes(request), wanted=wanted),
+            "wanted": wanted,
+            "given": {name: request.GET.get(name, "") for name in ("from", "to")},
+            "query": query.urlencode(),
+            "filtered": any(query.values()),
+        },
+    )
+
+
+@login_required
+@require_GET
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """Answer all entries that match as CSV, row by row."""
+    rows = audit_log.iterate(scopes=_scopes(request), wanted=_wanted(request))
+    answer = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="audit.csv"'
+    return answer
+
+
+def _scopes(request: HttpRequest) -> Visibility:
+    """Return the scopes whose log the caller may read; for whom there is none, there is no page."""
+    authority = signed_in.authority(request)
+    scopes = [scope for scope, actions in authority.grants if Action.AUDIT in actions]
+    if not scopes:
+        raise Http404
+    if None in scopes:
+        return Visibility(cluster=True, scratch=True)
+    return Visibility(
+        department_ids=frozenset(each[1] for each in scopes if each and each[0] == "department"),
+        project_ids=frozenset(each[1] for each in scopes if each and each[0] == "project"),
+    )
+
+
+def _wanted(request: HttpRequest) -> audit_log.AuditFilter:
+    def text(name: str) -> str:
+        return request.GET.get(name, "").strip()[:100]
+
+    to_at = _day(text("to"))
+    return audit_log.AuditFilter(
+        actor=text("who"),
+        action=text("action"),
+        result=text("result"),
+        text=text("q"),
+        from_at=_day(text("from")),
+        to_at=to_at + timedelta(days=1) if to_at else None,
+        before_id=optional_int(request.GET.get("before")),
+    )
+
+
+def _day(text: str) -> datetime | None:
+    try:
+        day = parse_date(text)
+    except ValueError:
+        return None
+    if day is None:
+        return None
+    return timezone.make_aware(datetime(day.year, day.month, day.day))  # noqa: DTZ001
+
+
+class _Echo:
+    """A file that gives back what is written to it."""
+
+    def write(self, line: str) -> str:
+        """Return the line."""
+        return line
+
+
+def _lines(rows: Iterator[audit_log.AuditRow]) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield "\ufeff" + writer.writerow(
+        [
+            _("Time"), _("Who"), _("Door"), _("Address"), _("Action"), _("Kind"), _("Id"),
+            _("Object"), _("Result"), _("Reason"), _("Changes"),
+        ]
+    )  # fmt: skip
+    for row in rows:
+        changes = "; ".join(f"{name}: {before} -> {after}" for name, before, after in row.changes)
+        cells = [
+            row.at.isoformat(), row.actor, row.door, row.address, row.action, row.object_kind,
+            row.object_id or "", row.object_name, row.result, row.reason, changes,
+        ]  # fmt: skip
+        yield writer.writerow([_cell(cell) for cell in cells])
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
