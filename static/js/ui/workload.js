@@ -27,9 +27,18 @@ async function refresh(body) {
   const kept = log ? { top: log.scrollTop, end: atEnd(log) } : null;
   body.replaceChildren(...fresh.body.childNodes);
   showTimes(body);
+  sayNow(body);
   const after = body.querySelector("[data-log]");
   if (after && kept) after.scrollTop = kept.end ? after.scrollHeight : kept.top;
   if (phaseOf(body) !== before) location.reload();
+}
+
+/** Bring the question before a stop up to date: what is saved by now, and what would be lost. */
+function sayNow(body) {
+  for (const said of body.querySelectorAll("[data-says]")) {
+    const place = document.querySelector(`[data-says-now="${said.dataset.says}"]`);
+    if (place) place.textContent = said.textContent;
+  }
 }
 
 function follow(body) {
