@@ -62,6 +62,8 @@ class Evict:
     checks: tuple[Check, ...] = ()
     #: Other workloads that could have been taken, in the order in which they were less willing.
     spared_ids: tuple[int, ...] = ()
+    #: Live: workloads whose start in this very cycle is taken back with it; they never ran.
+    unstarted_ids: tuple[int, ...] = ()
     #: What was lacking on the devices before anything was taken.
     shortfall_mgpu: int = 0
 

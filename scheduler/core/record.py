@@ -161,6 +161,13 @@ class Recorder:
             victims = tuple(each for each in map(_without_new, victims) if each is not None)
         if not victims and not entry.moves:
             return None
+        unstarted = set()
+        if not self._session.at_once:
+            unstarted = {
+                victim.workload_id
+                for victim in entry.victims
+                if any(replica_id < 0 for replica_id in victim.replica_ids)
+            }
         return Evict(
             step=entry.step,
             rule=entry.rule,
@@ -171,6 +178,7 @@ class Recorder:
             checks=entry.checks,
             spared_ids=entry.spared_ids,
             shortfall_mgpu=entry.shortfall_mgpu,
+            unstarted_ids=tuple(sorted(unstarted)),
         )
 
 

@@ -92,6 +92,8 @@ class Job:
     victim_in_pass: int = 0
     #: Its held replicas were all started in this cycle.
     is_new: bool = False
+    #: It starts where places were kept for it: nobody takes them in the same cycle.
+    is_shielded: bool = False
     #: What it is as a candidate, where its project's candidates were asked for.
     candidate: Candidate | None = None
 
@@ -250,8 +252,8 @@ class Session:
             insort(found, found.pop(), key=_order_of)
 
     def is_interruptible(self, job: Job) -> bool:
-        """Test whether ``job`` runs, is preemptible, and is past its minimum runtime."""
-        if not job.held or not job.workload.preemptible:
+        """Test whether ``job`` runs, is preemptible, past its minimum runtime and not just served."""
+        if not job.held or not job.workload.preemptible or job.is_shielded:
             return False
         if not self.policy.min_runtime_s:
             return True
@@ -333,6 +335,7 @@ class Session:
         self.keeping.pop(job.workload.id, None)
         for place in places:
             self.now.move(place.node, job.shape, place.devices, -1)
+        job.is_shielded = True
         self._add_held(job, places)
         self.refresh_start(place.node for place in places)
         return places

@@ -114,9 +114,9 @@ class Replay:
         replicas = list(workload.replicas)
         for placement in decision.placements:
             self.last_new_id -= 1
-            replicas.append(
-                Replica(id=self.last_new_id, placement=placement, started_at_us=self.now_us)
-            )
+            # Only within a plan do new replicas have negative ids.
+            replica_id = 10**6 - self.last_new_id if self.live else self.last_new_id
+            replicas.append(Replica(id=replica_id, placement=placement, started_at_us=self.now_us))
         since_us = workload.running_since_us
         self.change(
             workload.id,
@@ -241,7 +241,8 @@ class Replay:
             if decision.rule is Rule.PREEMPT:
                 assert theirs is project, self.story
                 assert loser.priority < served.priority, self.story
-            if decision.rule is Rule.RECLAIM:
+            if decision.rule is Rule.RECLAIM and not decision.unstarted_ids:
+                # With a start that is taken back its queue may have been above for a moment only.
                 assert theirs is not project, self.story
                 assert self.alloc(theirs) > self.bars["p", theirs.id], self.story
                 if above is not department:
