@@ -75,6 +75,7 @@ class _Scene:
 
 def scale_services(*, now: datetime) -> bool:
     """Look at the services that are due. True where a number or a replica's way changed."""
+    _adopt()
     services = list(
         models.InferenceService.objects.select_related("workload").filter(
             workload__kind=Kind.INFERENCE,
@@ -92,6 +93,27 @@ def scale_services(*, now: datetime) -> bool:
     if not due:
         return False
     return _evaluate(due, told, now)
+
+
+def _adopt() -> None:
+    """Give the defaults to services that were submitted as plain workloads."""
+    plain = models.Workload.objects.filter(
+        kind=Kind.INFERENCE,
+        deleted_at__isnull=True,
+        phase__in=SERVED_PHASES,
+        service__isnull=True,
+    )
+    models.InferenceService.objects.bulk_create(
+        (
+            models.InferenceService(
+                workload=workload,
+                initial_replicas=workload.min_replicas or 1,
+                activation_replicas=workload.min_replicas or 1,
+            )
+            for workload in plain
+        ),
+        ignore_conflicts=True,
+    )
 
 
 @transaction.atomic

@@ -243,6 +243,22 @@ def test_a_second_look_in_the_same_instant_changes_nothing(serve):
     assert models.Decision.objects.filter(verb="scale").count() == before
 
 
+def test_a_service_that_came_as_a_plain_workload_is_served_alike(serve, ticker):
+    serve(low=1)
+    project = models.Project.objects.get(name="dev-chat")
+    plain = workloads.submit_workload(
+        project_id=project.pk,
+        pool_id=models.NodePool.objects.get().pk,
+        submission=workloads.Submission(
+            name="plain", kind=Kind.INFERENCE, command=["fake"], request_mgpu=10
+        ),
+        authority=SYSTEM,
+        now=ticker.engine.now,
+    )
+    ticker.settle(ticks=4)
+    assert models.ScalingPoint.objects.filter(workload=plain, desired=1, ready=1).exists()
+
+
 PROBLEMS = [
     ("no metric although it scales", {"metric": None, "low": 1}, "metric_needed"),
     ("latency to zero", {"metric": Metric.LATENCY, "low": 0}, "metric_without_zero"),

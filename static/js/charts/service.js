@@ -21,6 +21,7 @@ function draw(place) {
   const source = place.querySelector("#service-series");
   if (!globalThis.Plotly || !plot || !source) return;
   const series = JSON.parse(source.textContent);
+  if (!series.at.length) return;
   const colors = palette(plot);
   globalThis.Plotly.react(plot, traces(series, colors), look(colors), CONFIG);
   plot.setAttribute("role", "img");
