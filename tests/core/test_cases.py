@@ -12,7 +12,7 @@ from scheduler.core.cases import answer_case, parse_case
 from scheduler.management.commands import decide
 
 CASES = Path(__file__).parent.parent / "cases"
-EXCEPTIONS = json.loads((CASES / "peer_exceptions.json").read_text())
+EXCEPTIONS = json.loads((Path(__file__).parent / "peer_exceptions.json").read_text())
 
 
 def case_files(kind):
