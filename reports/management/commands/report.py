@@ -31,16 +31,24 @@ class Command(BaseCommand):
     help = "Who held, was guaranteed, borrowed and left idle how much."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--period", choices=list(Preset), default="", help="default: 7d")
+        parser.add_argument(
+            "--period", choices=[each.value for each in Preset], default="", help="default: 7d"
+        )
         parser.add_argument("--from", default="", help="such as 2026-11-01 or 2026-11-01T10:30")
         parser.add_argument("--to", default="", help="the first instant that is not counted")
         parser.add_argument("--zone", default="", help="such as Asia/Taipei")
-        parser.add_argument("--by", choices=list(Segment), default=Segment.PROJECT.value)
-        parser.add_argument("--step", choices=list(Bucket), default=Bucket.WHOLE.value)
+        parser.add_argument(
+            "--by", choices=[each.value for each in Segment], default=Segment.PROJECT.value
+        )
+        parser.add_argument(
+            "--step", choices=[each.value for each in Bucket], default=Bucket.WHOLE.value
+        )
         for name in ("department", "project", "pool", "workload"):
             parser.add_argument(f"--{name}", action="append", default=[], metavar="ID")
         parser.add_argument("--user", action="append", default=[])
-        parser.add_argument("--kind", action="append", default=[], choices=list(Kind))
+        parser.add_argument(
+            "--kind", action="append", default=[], choices=[each.value for each in Kind]
+        )
         parser.add_argument("--format", choices=FORMATS, default="table")
         parser.add_argument("--out", default="", help="file to write; default: standard output")
 
