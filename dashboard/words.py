@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from scheduler.core.idle import RuleKind
 from scheduler.core.vocabulary import Kind, Phase, Rank
+from scheduler.queries import phrases
 
 
 def kind_name(kind: str) -> str:
@@ -42,6 +44,15 @@ def rank_name(rank: int) -> str:
     }[Rank(rank)]
 
 
+def rule_kind_name(kind: str) -> str:
+    """Return the word for a kind of work that an idle rule is for."""
+    return {
+        RuleKind.TRAINING: _("Training"),
+        RuleKind.PREEMPTIBLE_WORKSPACE: _("Workspace that can be interrupted"),
+        RuleKind.NON_PREEMPTIBLE_WORKSPACE: _("Workspace that can not be interrupted"),
+    }[RuleKind(kind)]
+
+
 def role_name(role: str) -> str:
     """Return a role's word."""
     return {
@@ -67,12 +78,4 @@ def mark_name(name: str) -> str:
 
 def duration(seconds: int) -> str:
     """Return "12 s", "41 min", "3 h 12 min" or "9 d"."""
-    if seconds < 60:
-        return _("{n} s").format(n=seconds)
-    minutes = seconds // 60
-    if minutes < 60:
-        return _("{n} min").format(n=minutes)
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return _("{h} h {n} min").format(h=hours, n=minutes)
-    return _("{n} d").format(n=hours // 24)
+    return phrases.duration(seconds)

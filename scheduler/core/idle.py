@@ -104,14 +104,29 @@ def _least(values: Iterable[int | None]) -> int | None:
     return min((each for each in values if each is not None), default=None)
 
 
+def since_after(*, before: Reading, idle: bool, at_us: int, longest_gap_us: int) -> int | None:
+    """Return since when a replica is idle after a reading at ``at_us``; None: it is not.
+
+    Any activity begins the clock anew, and so does a time in which nothing could be read.
+    """
+    if not idle:
+        return None
+    unknown = before.read_at_us is None or at_us - before.read_at_us > longest_gap_us
+    if unknown or not before.idle or before.idle_since_us is None:
+        return at_us
+    return before.idle_since_us
+
+
 def idle_seconds(*, watched: Watched, now_us: int) -> int | None:
     """Return for how long every replica has shown no activity; None where one has, or is unknown.
 
-    The clock begins at the latest of: the last activity of any replica, the start, and a *Keep*.
+    The clock begins at the latest of: the last activity of any replica, the start, and a *Keep*. It
+    goes as far as the readings do: time that nobody has looked at counts for nothing.
     """
     if not watched.readings or watched.running_since_us is None:
         return None
     since = [watched.running_since_us]
+    until_us = now_us
     if watched.kept_at_us is not None:
         since.append(watched.kept_at_us)
     for reading in watched.readings:
@@ -120,7 +135,8 @@ def idle_seconds(*, watched: Watched, now_us: int) -> int | None:
         if now_us - reading.read_at_us > READING_KEPT_US:
             return None
         since.append(reading.idle_since_us)
-    return max(0, (now_us - max(since)) // _SECOND_US)
+        until_us = min(until_us, reading.read_at_us)
+    return max(0, (until_us - max(since)) // _SECOND_US)
 
 
 def judge(*, watched: Watched, now_us: int) -> Judgment:

@@ -21,7 +21,7 @@ from scheduler.core.vocabulary import (
     Phase,
     is_preemptible,
 )
-from scheduler.operations import audit
+from scheduler.operations import audit, idle
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
 
@@ -88,6 +88,7 @@ def submit_workload(
                 submitted_by=authority.name,
                 phase_since=now,
                 **_fields(submission),
+                **_limits(submission, project),
             )
             models.WorkloadEvent.objects.create(
                 workload=workload, at=now, code="submitted", params={"by": authority.name}
@@ -186,6 +187,8 @@ def start_workload(*, workload_id: int, authority: Authority, now: datetime) -> 
     workload.stop_code = ""
     workload.failures = 0
     workload.failure = {}
+    workload.kept_at = None
+    workload.idle_warned_percent = 0
     workload.backing_off_until = None
     workload.ended_at = None
     workload.reason_code = ""
@@ -333,6 +336,19 @@ def _fields(submission: Submission) -> dict[str, object]:
         "start_timeout_s": submission.start_timeout_s,
         "grace_s": submission.grace_s,
         "max_attempts": max_attempts,
+    }
+
+
+def _limits(submission: Submission, project: models.Project) -> dict[str, object]:
+    """Return the rules on idle time and duration that are in force, copied into the workload."""
+    fields = _fields(submission)
+    limits = idle.limits_for(
+        project=project, kind=submission.kind, preemptible=bool(fields["preemptible"])
+    )
+    return {
+        "idle_limit_s": limits.idle_limit_s,
+        "runtime_limit_s": limits.runtime_limit_s,
+        "owner_may_keep": limits.owner_may_keep,
     }
 
 

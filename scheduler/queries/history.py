@@ -16,7 +16,7 @@ from scheduler import models
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import Level
 from scheduler.queries import reasons
-from scheduler.queries.phrases import Phrase, Span, join, phrase, strong
+from scheduler.queries.phrases import Phrase, Span, duration, join, phrase, strong
 from scheduler.queries.visibility import Visibility
 
 Params = Mapping[str, object]
@@ -33,6 +33,7 @@ VERB_TONES = {
     "deny": "",
     "scale": "acc",
     "idle_stop": "over",
+    "runtime_stop": "over",
     "quota": "acc",
     "fail": "evict",
 }
@@ -96,6 +97,7 @@ def verb_name(verb: str) -> str:
         "deny": _("Deny"),
         "scale": _("Scale"),
         "idle_stop": _("Idle stop"),
+        "runtime_stop": _("Time limit"),
         "quota": _("Quota change"),
         "fail": _("Failed"),
     }[verb]
@@ -244,11 +246,19 @@ def _scale(row: models.Decision, visible: Visibility) -> Phrase:
 
 
 def _idle_stop(row: models.Decision, visible: Visibility) -> Phrase:
-    minutes = _int(row.params, "idle_s") // 60
     return phrase(
-        ngettext("{workload}, idle for {n} minute", "{workload}, idle for {n} minutes", minutes),
+        _("{workload}, idle for {idle} of {limit} allowed"),
         workload=_subject(row),
-        n=minutes,
+        idle=duration(_int(row.params, "idle_s")),
+        limit=duration(_int(row.params, "limit_s")),
+    )
+
+
+def _runtime_stop(row: models.Decision, visible: Visibility) -> Phrase:
+    return phrase(
+        _("{workload} has run for {limit}, its time limit"),
+        workload=_subject(row),
+        limit=duration(_int(row.params, "limit_s")),
     )
 
 
@@ -275,6 +285,7 @@ _DECISIONS: dict[str, Callable[[models.Decision, Visibility], Phrase]] = {
     "deny": _deny,
     "scale": _scale,
     "idle_stop": _idle_stop,
+    "runtime_stop": _runtime_stop,
     "quota": _quota,
     "fail": _fail,
 }

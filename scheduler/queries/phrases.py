@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from string import Formatter
 
+from django.utils.translation import gettext as _
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -41,6 +43,19 @@ def phrase(template: str, **places: object) -> Phrase:
         if field:
             spans.extend(_as_spans(places[field]))
     return tuple(spans)
+
+
+def duration(seconds: int) -> str:
+    """Return "12 s", "41 min", "3 h 12 min" or "9 d"."""
+    if seconds < 60:
+        return _("{n} s").format(n=seconds)
+    minutes = seconds // 60
+    if minutes < 60:
+        return _("{n} min").format(n=minutes)
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return _("{h} h {n} min").format(h=hours, n=minutes)
+    return _("{n} d").format(n=hours // 24)
 
 
 def join(phrases: Iterable[Phrase], *, separator: str = " ") -> Phrase:

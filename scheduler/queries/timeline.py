@@ -13,7 +13,7 @@ from scheduler import models
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import Level
 from scheduler.queries import history, reasons, waiting
-from scheduler.queries.phrases import Phrase, phrase, strong
+from scheduler.queries.phrases import Phrase, duration, phrase, strong
 from scheduler.queries.visibility import Visibility
 
 SHOWN = 200
@@ -158,9 +158,28 @@ def _ended(row: Event, visible: Visibility) -> Phrase:
     code = str(row.params.get("code") or "")
     if code == "idle":
         return phrase(_("Stopped by the idle rule"))
+    if code == "runtime":
+        return phrase(_("Stopped at its time limit"))
     if code == "deleted":
         return phrase(_("Stopped, to be deleted"))
     return phrase(_("Stopped"))
+
+
+def _seconds(row: Event, name: str) -> str:
+    value = row.params.get(name)
+    return duration(value) if isinstance(value, int) else "?"
+
+
+def _idle_rule(template: str) -> Callable[[Event, Visibility], Phrase]:
+    def sentence(row: Event, visible: Visibility) -> Phrase:
+        return phrase(
+            _(template),
+            idle=_seconds(row, "idle_s"),
+            limit=strong(_seconds(row, "limit_s")),
+            left=_seconds(row, "left_s"),
+        )
+
+    return sentence
 
 
 def _scaled(row: Event, visible: Visibility) -> Phrase:
@@ -207,6 +226,12 @@ _SENTENCES: dict[str, Callable[[Event, Visibility], Phrase]] = {
     "stopped": _ended,
     "completed": _still(gettext_noop("Finished")),
     "failed": _still(gettext_noop("Failed")),
+    "idle_warned": _idle_rule(
+        gettext_noop("Idle for {idle}: the rule stops it after {limit}, in {left}")
+    ),
+    "idle_stop": _idle_rule(gettext_noop("Idle for {idle}: its rule of {limit} stops it")),
+    "runtime_stop": _idle_rule(gettext_noop("Has run for {limit}, its time limit, and is stopped")),
+    "kept": _by(gettext_noop("Kept by {by}: the idle clock begins anew")),
     "scaled": _scaled,
     "draining": _still(gettext_noop("A replica gets no new requests and finishes what it has")),
     "cold_start": _cold_start,
@@ -220,6 +245,9 @@ _TONES = {
     "preempted": "evict",
     "lost": "evict",
     "over_memory": "evict",
+    "idle_warned": "over",
+    "idle_stop": "over",
+    "runtime_stop": "over",
     "resumed_with_loss": "over",
     "failed_retrying": "over",
     "gave_up": "evict",

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from scheduler import models
+from scheduler.core import idle as idle_rule
+from scheduler.core.instants import from_us, optional_us, to_us
 from scheduler.core.vocabulary import ReplicaPhase
 from scheduler.telemetry.base import ReplicaSample, SampleTarget
 from scheduler.tick import engine_room, ledger, use
@@ -76,10 +78,18 @@ def record_samples(*, samples: list[tuple[models.Replica, ReplicaSample]]) -> No
             _record_activity(replica, idle, sample.sampled_at)
             replica.utilization_permille = sample.utilization_permille
             replica.memory_used_mib = sample.memory_mib
-            if not idle:
-                replica.idle_since = None
-            elif not replica.idle or replica.idle_since is None or _was_unknown(replica, sample):
-                replica.idle_since = sample.sampled_at
+            replica.idle_since = _instant(
+                idle_rule.since_after(
+                    before=idle_rule.Reading(
+                        idle=replica.idle,
+                        idle_since_us=optional_us(replica.idle_since),
+                        read_at_us=optional_us(replica.sampled_at),
+                    ),
+                    idle=idle,
+                    at_us=to_us(sample.sampled_at),
+                    longest_gap_us=LONGEST_GAP // timedelta(microseconds=1),
+                )
+            )
             replica.idle = idle
             replica.sampled_at = sample.sampled_at
             changed.append(replica)
@@ -97,10 +107,8 @@ def is_idle(*, sample: ReplicaSample, threshold_permille: int) -> bool:
     return used < threshold_permille and wanted < threshold_permille * WAITING_COUNTS_FROM
 
 
-def _was_unknown(replica: models.Replica, sample: ReplicaSample) -> bool:
-    """Test whether nothing could be read for so long that the idle clock begins anew."""
-    since = replica.sampled_at
-    return since is None or sample.sampled_at - since > LONGEST_GAP
+def _instant(at_us: int | None) -> datetime | None:
+    return None if at_us is None else from_us(at_us)
 
 
 def _record_activity(replica: models.Replica, idle: bool, until: datetime) -> None:  # noqa: FBT001

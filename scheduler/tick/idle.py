@@ -1,0 +1,148 @@
+"""Gives idle devices back: warns owners, and ends work that its rule ends. Services are left alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from scheduler import models
+from scheduler.core import idle as core
+from scheduler.core.idle import Judgment, Reading, Verdict, Watched
+from scheduler.core.instants import optional_us, to_us
+from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+
+#: Why a rule ended work, as it stands on the workload and in its last event.
+STOP_CODES = {Verdict.STOP_IDLE: "idle", Verdict.STOP_RUNTIME: "runtime"}
+
+
+def govern(*, now: datetime) -> bool:
+    """Judge all running work that has a rule. True where something is to be stopped."""
+    watched = (
+        models.Workload.objects.filter(
+            Q(idle_limit_s__isnull=False) | Q(runtime_limit_s__isnull=False),
+            phase=Phase.RUNNING,
+            stop_requested=False,
+        )
+        .exclude(kind=Kind.INFERENCE)
+        .order_by("id")
+    )
+    stopped = False
+    for workload in watched:
+        judgment = core.judge(watched=_watched(workload, now), now_us=to_us(now))
+        stopped |= _act(workload, judgment, now)
+    return stopped
+
+
+def _watched(workload: models.Workload, now: datetime) -> Watched:
+    replicas = [
+        replica
+        for replica in models.Replica.objects.filter(workload=workload).order_by("id")
+        if replica.phase != ReplicaPhase.ENDED
+    ]
+    return Watched(
+        limits=core.Limits(
+            idle_limit_s=workload.idle_limit_s, runtime_limit_s=workload.runtime_limit_s
+        ),
+        readings=[
+            Reading(
+                idle=replica.idle,
+                idle_since_us=optional_us(replica.idle_since),
+                read_at_us=optional_us(replica.sampled_at),
+            )
+            for replica in replicas
+        ],
+        running_since_us=optional_us(workload.running_since),
+        ran_s=_ran_s(workload, now) if workload.runtime_limit_s is not None else 0,
+        kept_at_us=optional_us(workload.kept_at),
+        warned_percent=workload.idle_warned_percent,
+    )
+
+
+def _ran_s(workload: models.Workload, now: datetime) -> int:
+    """Return how long it has run since it was last asked to start, interruptions left out."""
+    asked = (
+        models.WorkloadEvent.objects.filter(workload=workload, code="start_requested")
+        .order_by("-id")
+        .values_list("at", flat=True)
+        .first()
+    )
+    runs = models.Replica.objects.filter(workload=workload, ordinal=0, running_at__isnull=False)
+    if asked is not None:
+        runs = runs.filter(booked_at__gte=asked)
+    return sum(
+        int(((ended_at or now) - running_at).total_seconds())
+        for running_at, ended_at in runs.values_list("running_at", "ended_at")
+        if running_at is not None
+    )
+
+
+def _act(workload: models.Workload, judgment: Judgment, now: datetime) -> bool:
+    if judgment.verdict in STOP_CODES:
+        return _stop(workload, judgment, now)
+    if judgment.verdict is Verdict.WARN:
+        _warn(workload, judgment, now)
+    elif judgment.percent < workload.idle_warned_percent:
+        models.Workload.objects.filter(pk=workload.pk).update(idle_warned_percent=judgment.percent)
+    return False
+
+
+def _warn(workload: models.Workload, judgment: Judgment, now: datetime) -> None:
+    told: dict[str, object] = {
+        "percent": judgment.percent,
+        "idle_s": judgment.idle_s,
+        "limit_s": workload.idle_limit_s,
+        "left_s": judgment.left_s,
+    }
+    with transaction.atomic():
+        changed = models.Workload.objects.filter(
+            pk=workload.pk, idle_warned_percent__lt=judgment.percent
+        ).update(idle_warned_percent=judgment.percent)
+        if changed:
+            _tell(workload, "idle_warned", told, now)
+
+
+def _stop(workload: models.Workload, judgment: Judgment, now: datetime) -> bool:
+    told: dict[str, object] = {"limit_s": workload.runtime_limit_s}
+    code = "runtime_stop"
+    if judgment.verdict is Verdict.STOP_IDLE:
+        told = {"idle_s": judgment.idle_s, "limit_s": workload.idle_limit_s}
+        code = "idle_stop"
+    with transaction.atomic():
+        row = models.Workload.objects.select_for_update().get(pk=workload.pk)
+        if row.stop_requested or Phase(row.phase) is not Phase.RUNNING:
+            return False
+        row.stop_requested = True
+        row.stop_code = STOP_CODES[judgment.verdict]
+        row.generation += 1
+        row.idle_warned_percent = 0
+        row.save(update_fields=["stop_requested", "stop_code", "generation", "idle_warned_percent"])
+        decision = models.Decision.objects.create(
+            at=now,
+            verb=code,
+            workload=row,
+            project_id=row.project_id,
+            pool_id=row.pool_id,
+            params=told,
+        )
+        _tell(row, code, told, now, decision=decision)
+    return True
+
+
+def _tell(
+    workload: models.Workload,
+    code: str,
+    told: dict[str, object],
+    now: datetime,
+    *,
+    decision: models.Decision | None = None,
+) -> None:
+    """Write the line of the timeline and what the owner is told."""
+    models.WorkloadEvent.objects.create(
+        workload=workload, at=now, code=code, params=told, decision=decision
+    )
+    if workload.submitted_by:
+        models.Notification.objects.create(
+            username=workload.submitted_by, at=now, code=code, params=told, workload=workload
+        )
