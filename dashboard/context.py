@@ -57,6 +57,7 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="quotas", label=_("Quotas"), icon="network"),
         NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
         NavItem(name="inference", label=_("Inference"), icon="zap"),
+        NavItem(name="idle", label=_("Idle time"), icon="timer"),
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
         NavItem(name="reports", label=_("Consumption"), icon="chart-column"),
     )

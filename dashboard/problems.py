@@ -30,6 +30,7 @@ def refusal(error: NotPermitted) -> str:
             "Your role may only look at workspaces and trainings in {project}. Ask an admin of it "
             "for the role of a researcher."
         ),
+        "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
     }.get(error.code)
     return template.format(**error.params) if template else str(error)
 
@@ -90,6 +91,16 @@ def _template(code: str) -> str:
         "changed_meanwhile": _(
             "{who} has changed {name} since you read it. Look at the new values first."
         ),
+        "no_idle_rule_for_inference": _(
+            "Inference has no idle rule: a service that waits for requests is not idle by mistake. "
+            "Let it scale to zero instead: minimum 0 and a retention time."
+        ),
+        "bad_limit": _("Use {least} seconds to one year, or leave it empty."),
+        "looser_than_department": _(
+            "The department allows {bound} s. A project may only tighten that."
+        ),
+        "nothing_to_keep": _("{name} has no idle rule or does not run."),
+        "kept_already": _("It was kept less than 30 minutes ago. Use it, or wait."),
         "has_rule": _("{name} has this role there already."),
         "last_admin": _("{name} is the last system admin. Make another one first."),
         "own_account": _("You can't end your own account. Ask another system admin."),

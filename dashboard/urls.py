@@ -9,6 +9,7 @@ from django.views.i18n import JavaScriptCatalog, set_language
 from dashboard.admin.site import site
 from dashboard.views import (
     decisions,
+    idle,
     inference,
     live,
     nodes,
@@ -35,6 +36,9 @@ urlpatterns = [
     path("inference/keys", inference.keys, name="gateway_keys"),
     path("inference/keys/<int:key_id>/revoke", inference.revoke_key, name="gateway_key_revoke"),
     path("quotas", quotas.quotas, name="quotas"),
+    path("idle", idle.idle, name="idle"),
+    path("idle/rules", idle.set_rule, name="idle_rule"),
+    path("idle/<int:workload_id>/keep", idle.keep, name="idle_keep"),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
     path("decisions", decisions.decisions, name="decisions"),

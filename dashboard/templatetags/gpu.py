@@ -118,6 +118,12 @@ def rank_name(rank: int) -> str:
 
 
 @register.filter
+def rule_kind_name(kind: str) -> str:
+    """Return the word for a kind of work that an idle rule is for."""
+    return words.rule_kind_name(kind)
+
+
+@register.filter
 def role_name(role: str) -> str:
     """Return a role's word."""
     return words.role_name(role)
