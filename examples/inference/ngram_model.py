@@ -25,7 +25,7 @@ class NgramModel:
     """Continues text word by word, each drawn from what followed the two before it."""
 
     def __init__(self, *, token_seconds: float) -> None:
-        self.description = "word trigrams of Python's documentation (no language model installed)"
+        self.description = "word trigrams of Python's documentation, not a language model"
         self._token_seconds = token_seconds
         self._after: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._begins: list[tuple[str, str]] = []
