@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 
 from access.models import AccessRule, User
 from access.people import grantable_roles
-from access.roles import Role
+from access.roles import PERMISSIONS, Role
 from access.scopes import Scope, UserAuthority, scope_of
 from scheduler.operations.authority import Action
 
@@ -78,6 +78,24 @@ def list_people(*, authority: UserAuthority, text: str = "") -> tuple[PersonRow,
 def find_user_id(*, username: str) -> int | None:
     """Return the id of the user of that name."""
     return User.objects.filter(username=username).values_list("pk", flat=True).first()
+
+
+def names_who_may(*, action: Action, project_id: int, department_id: int) -> tuple[str, ...]:
+    """Return the names of those whose role holds an action over a project, to be told of something.
+
+    An account that may do everything without a rule is told where nobody else could be.
+    """
+    roles = [role.value for role, actions in PERMISSIONS.items() if action in actions]
+    rules = AccessRule.objects.filter(
+        Q(cluster=True) | Q(department_id=department_id) | Q(project_id=project_id),
+        role__in=roles,
+        user__is_active=True,
+    )
+    names = set(rules.values_list("user__username", flat=True))
+    if not names:
+        everyone = User.objects.filter(is_superuser=True, is_active=True)
+        names = set(everyone.values_list("username", flat=True))
+    return tuple(sorted(names))
 
 
 def list_scopes(*, authority: UserAuthority) -> tuple[ScopeChoice, ...]:

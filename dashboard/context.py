@@ -13,6 +13,7 @@ from access.scopes import UserAuthority, authority_of, role_of, visibility_of
 from dashboard import words
 from scheduler.operations.authority import Action
 from scheduler.queries.frame import FrameCounts, read_frame_counts
+from scheduler.queries.notices import count_unread
 
 THEME_COOKIE = "tidegate_theme"
 THEMES = ("light", "dark")
@@ -43,6 +44,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
     return {
         **values,
         "nav": _nav(counts),
+        "unread": count_unread(username=user.get_username()),
         "nav_manage": _nav_manage(authority_of(user=user, door="page")),
         "nav_current": request.resolver_match.view_name if request.resolver_match else "",
         "cluster_name": counts.cluster_name,
@@ -66,6 +68,8 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
 def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
     """Return what those who govern something find below the pages for all."""
     items = []
+    if authority.may_anywhere(Action.WORK, Action.SERVE):
+        items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
     if authority.may_anywhere(Action.PROJECT_QUOTA, Action.DEPARTMENT_QUOTA):
         items.append(
             NavItem(name="quota_editor", label=_("Quota editor"), icon="sliders-horizontal")

@@ -30,6 +30,9 @@ def refusal(error: NotPermitted) -> str:
             "Your role may only look at workspaces and trainings in {project}. Ask an admin of it "
             "for the role of a researcher."
         ),
+        "may_not_decide": _(
+            "Your role may not put models into service in {project}, so it may not decide."
+        ),
         "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
     }.get(error.code)
     return template.format(**error.params) if template else str(error)
@@ -101,6 +104,8 @@ def _template(code: str) -> str:
         ),
         "nothing_to_keep": _("{name} has no idle rule or does not run."),
         "kept_already": _("It was kept less than 30 minutes ago. Use it, or wait."),
+        "say_why": _("Say why it is declined, so that it can be asked for better."),
+        "decided_already": _("The request for {name} has been decided already."),
         "has_rule": _("{name} has this role there already."),
         "last_admin": _("{name} is the last system admin. Make another one first."),
         "own_account": _("You can't end your own account. Ask another system admin."),

@@ -18,6 +18,7 @@ from dashboard.views import (
     reports,
     saved_reports,
     search,
+    serve_requests,
     workloads,
 )
 
@@ -39,6 +40,14 @@ urlpatterns = [
     path("idle", idle.idle, name="idle"),
     path("idle/rules", idle.set_rule, name="idle_rule"),
     path("idle/<int:workload_id>/keep", idle.keep, name="idle_keep"),
+    path("requests", serve_requests.requests, name="serve_requests"),
+    path("requests/new", serve_requests.ask, name="serve_request_new"),
+    path("requests/<int:request_id>/approve", serve_requests.approve, name="serve_request_approve"),
+    path("requests/<int:request_id>/decline", serve_requests.decline, name="serve_request_decline"),
+    path(
+        "requests/<int:request_id>/withdraw", serve_requests.withdraw, name="serve_request_withdraw"
+    ),
+    path("notices", serve_requests.notices, name="notices"),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
     path("decisions", decisions.decisions, name="decisions"),

@@ -96,6 +96,8 @@ class WorkloadForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         kinds = self.fields["kind"]
         assert isinstance(kinds, forms.ChoiceField)
+        #: Whoever is not offered it is told of the request to serve.
+        self.offers_inference = Kind.INFERENCE in offered
         kinds.choices = [(code, word) for code, word in KINDS if Kind(code) in offered]
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)

@@ -58,6 +58,9 @@ class RuleRow:
     idle_limit_s: int | None
     runtime_limit_s: int | None
     owner_may_keep: bool
+    #: What the department of a project allows.
+    outer_idle_s: int | None = None
+    outer_runtime_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,23 +127,30 @@ def list_rules(*, visible: Visibility) -> tuple[RuleUnit, ...]:
                 name=project.name,
                 color=project.color,
                 department_id=project.department_id,
-                rules=_rules(rules["project", project.pk]),
+                rules=_rules(
+                    rules["project", project.pk], outer=rules["department", department.pk]
+                ),
             )
             for project in projects[department.pk]
         )
     return tuple(units)
 
 
-def _rules(found: dict[str, models.IdlePolicy]) -> tuple[RuleRow, ...]:
+def _rules(
+    found: dict[str, models.IdlePolicy], *, outer: dict[str, models.IdlePolicy] | None = None
+) -> tuple[RuleRow, ...]:
     rows = []
     for kind in RuleKind:
         row = found.get(kind)
+        above = (outer or {}).get(kind)
         rows.append(
             RuleRow(
                 kind=kind,
                 idle_limit_s=row.idle_limit_s if row else None,
                 runtime_limit_s=row.runtime_limit_s if row else None,
                 owner_may_keep=row.owner_may_keep if row else True,
+                outer_idle_s=above.idle_limit_s if above else None,
+                outer_runtime_s=above.runtime_limit_s if above else None,
             )
         )
     return tuple(rows)

@@ -231,6 +231,7 @@ _SENTENCES: dict[str, Callable[[Event, Visibility], Phrase]] = {
     ),
     "idle_stop": _idle_rule(gettext_noop("Idle for {idle}: its rule of {limit} stops it")),
     "runtime_stop": _idle_rule(gettext_noop("Has run for {limit}, its time limit, and is stopped")),
+    "requested": _by(gettext_noop("Asked for by {by} as a request to serve")),
     "kept": _by(gettext_noop("Kept by {by}: the idle clock begins anew")),
     "scaled": _scaled,
     "draining": _still(gettext_noop("A replica gets no new requests and finishes what it has")),

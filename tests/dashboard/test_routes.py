@@ -110,6 +110,12 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "idle": Page(),
     "idle_rule": Form({"unit": "project-{id}", "kind": "training", "idle_limit_s": "60"}),
     "idle_keep": Thing("workload", "post"),
+    "serve_requests": Page(),
+    "serve_request_new": Form(WORKLOAD | {"kind": "inference", "threshold": "2"}),
+    "serve_request_approve": Thing("request", "post"),
+    "serve_request_decline": Thing("request", "post"),
+    "serve_request_withdraw": Thing("request", "post"),
+    "notices": Page(),
     "nodes": Page(asks=("pool={name}",)),
     "decisions": Page(asks=("project={id}", "q={name}")),
     "decision": Thing("decision"),
@@ -179,6 +185,13 @@ def foreign(scene):
         cycle=1,
         verb="start",
     )
+    asked = models.ServeRequest.objects.create(
+        project=project,
+        pool=workload.pool,
+        name="foreign-service",
+        requested_by="foreigner",
+        requested_at=timezone.now(),
+    )
     return {
         "project": project.pk,
         "name": project.name,
@@ -189,6 +202,7 @@ def foreign(scene):
         "user": stranger.pk,
         "decision": decision.pk,
         "saved": MISSING - 1,
+        "request": asked.pk,
     }
 
 
@@ -203,6 +217,7 @@ def outside(foreign):
         *(name for name in workloads.values_list("name", flat=True) if len(name) > 4),
         "foreigner",
         "foreign-key",
+        "foreign-service",
     }
 
 
