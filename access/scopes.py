@@ -17,7 +17,7 @@ Scope = tuple[str, int] | None
 def visibility_of(*, user: User) -> Visibility:
     """Return what ``user`` may see now. One query; none for a superuser or an inactive user.
 
-    Scratch trees are seen only by whom a rule on one of their departments names.
+    Scratch trees are seen only by whom a rule inside one of them names.
     """
     if not user.is_active:
         return NOBODY
@@ -25,11 +25,15 @@ def visibility_of(*, user: User) -> Visibility:
         return WHOLE_CLUSTER
     rules = list(
         AccessRule.objects.filter(user=user).values_list(
-            "cluster", "department_id", "project_id", "department__scratch"
+            "cluster",
+            "department_id",
+            "project_id",
+            "department__scratch",
+            "project__department__scratch",
         )
     )
-    scratch = any(on_scratch for _cluster, _department, _project, on_scratch in rules)
-    if any(cluster for cluster, _department, _project, _scratch in rules):
+    scratch = any(rule[3] or rule[4] for rule in rules)
+    if any(rule[0] for rule in rules):
         return Visibility(cluster=True, scratch=scratch)
     return Visibility(
         department_ids=frozenset(rule[1] for rule in rules if rule[1] is not None),

@@ -65,6 +65,8 @@ def ask(request: HttpRequest) -> HttpResponse:
     pools = pool_state.list_pools(visible=signed_in.visible_to(request))
     if not projects or not pools:
         raise Http404
+    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
+    pool = (named or list(pools))[0]
     offered = frozenset({Kind.INFERENCE})
     if request.method == "GET":
         form = WorkloadForm(projects=projects, offered=offered, initial={"project": projects[0].id})
@@ -78,7 +80,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     try:
         made = operations.ask_to_serve(
             project_id=project.id,
-            pool_id=pools[0].id,
+            pool_id=pool.id,
             submission=form.submission,
             scaling=form.scaling,
             comment=request.POST.get("comment", ""),

@@ -96,6 +96,8 @@ def submit(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         chosen = optional_int(request.GET.get("project"))
         form = WorkloadForm(
+    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
+    pool = (named or list(pools))[0]
             projects=projects,
             offered=_offered_kinds(request, projects),
             initial={"project": chosen or projects[0].id},
@@ -109,11 +111,11 @@ def submit(request: HttpRequest) -> HttpResponse:
         form.add_error(None, _("There is no node pool yet, so nothing can run."))
         return _form_page(request, form)
     warnings = operations.find_warnings(
-        submission=form.submission, project_id=form.cleaned_data["project"], pool_id=pools[0].id
+        submission=form.submission, project_id=form.cleaned_data["project"], pool_id=pool.id
     )
     if warnings and request.POST.get("confirmed") != "yes":
         return _form_page(request, form, warnings=[problems.in_words(w) for w in warnings])
-    return _submit(request, form, pool_id=pools[0].id)
+    return _submit(request, form, pool_id=pool.id)
 
 
 @login_required

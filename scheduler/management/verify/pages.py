@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,15 @@ class Browser:
         text = _NOT_SHOWN.sub(" ", _answered(self.read("workload", workload_id=workload_id)))
         return " ".join(html.unescape(_TAG.sub(" ", text)).split())
 
+    def send(self, page: str, fields: Mapping[str, str], *, pool: str = "") -> httpx.Response:
+        """Post a form as the browser would; return what it answers in the end."""
+        path = reverse(page)
+        form = {**fields, "csrfmiddlewaretoken": self._client.cookies[settings.CSRF_COOKIE_NAME]}
+        try:
+            return self._client.post(path, data=form, params={"pool": pool} if pool else {})
+        except httpx.HTTPError as error:
+            raise PageFailed(f"{path}: {error}") from error
+
     def read(self, page: str, *, workload_id: int | None = None, pool: str = "") -> httpx.Response:
         """Return what a page answers, whatever it is."""
         path = reverse(page, args=[] if workload_id is None else [workload_id])
@@ -127,19 +136,29 @@ def _answered(answer: httpx.Response) -> str:
     return answer.text
 
 
-@contextmanager
-def signed_in(*, url: str, run: str, department_ids: Sequence[int]) -> Iterator[Browser]:
+def signed_in(
+    *, url: str, run: str, department_ids: Sequence[int]
+) -> AbstractContextManager[Browser]:
     """Make the user of a run, sign it in at the product's own form, remove both afterwards."""
-    name, password = f"{USER_PREFIX}{run}", secrets.token_urlsafe(24)
+    rules: list[dict[str, object]] = [{"role": "viewer", "cluster": True}]
+    rules += [{"role": "viewer", "department_id": each} for each in department_ids]
+    return signed_in_as(url=url, name=f"{USER_PREFIX}{run}", rules=rules)
+
+
+@contextmanager
+def signed_in_as(
+    *, url: str, name: str, rules: Sequence[Mapping[str, object]]
+) -> Iterator[Browser]:
+    """Make a user with these access rules, sign it in, remove it with its session afterwards."""
+    password = secrets.token_urlsafe(24)
     user = get_user_model().objects.create_user(username=name, password=password)
-    rules = apps.get_model("access", "AccessRule").objects
+    given = apps.get_model("access", "AccessRule").objects
     client = httpx.Client(
         base_url=url, timeout=20, headers={"Accept-Language": "en"}, follow_redirects=True
     )
     try:
-        rules.create(user=user, role="viewer", cluster=True)
-        for department_id in department_ids:
-            rules.create(user=user, role="viewer", department_id=department_id)
+        for rule in rules:
+            given.create(user=user, **rule)
         _sign_in(client, name=name, password=password)
         yield Browser(client=client)
     finally:

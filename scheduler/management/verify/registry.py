@@ -14,12 +14,15 @@ from django.conf import settings
 from scheduler.management.verify import (
     pages,
     scene,
+    v1_researcher,
     v2_side_by_side,
     v3_caps,
     v4_isolation,
     v5_reclaim,
     v6_preemption,
     v7_replicas,
+    v_guard,
+    v_idle,
     v_tide,
 )
 from scheduler.management.verify.checks import Check, Result, Sheet
@@ -43,7 +46,18 @@ class Verification(Protocol):
         """Do it and note every check."""
 
 
-_MODULES = (v2_side_by_side, v3_caps, v4_isolation, v5_reclaim, v6_preemption, v7_replicas, v_tide)
+_MODULES = (
+    v1_researcher,
+    v2_side_by_side,
+    v3_caps,
+    v4_isolation,
+    v5_reclaim,
+    v6_preemption,
+    v7_replicas,
+    v_guard,
+    v_idle,
+    v_tide,
+)
 VERIFICATIONS: dict[str, Verification] = {
     module.NUMBER: cast("Verification", module) for module in _MODULES
 }

@@ -68,6 +68,10 @@ class Scene:
         """Return the name of a queue in this run: names are unique in a cluster."""
         return f"{unit_name}-{self.run}"
 
+    def now(self) -> datetime:
+        """Return the time at which something is asked for."""
+        return _now()
+
     def processes(self) -> Processes:
         """Return what of this run lives on the machine."""
         return read_processes(self.run)
@@ -81,6 +85,8 @@ class Scene:
         mgpu: int,
         command: Sequence[str],
         max_attempts: int | None = None,
+        preemptible: bool | None = None,
+        priority: int | None = None,
     ) -> int:
         """Hand in work for one device or a share of one; return the workload's id."""
         workload = workloads.submit_workload(
@@ -95,6 +101,8 @@ class Scene:
                 readiness_path="/health" if kind is Kind.INFERENCE else "",
                 grace_s=GRACE_S,
                 max_attempts=max_attempts,
+                preemptible=preemptible,
+                priority=priority,
             ),
             authority=SYSTEM,
             now=_now(),
@@ -111,6 +119,11 @@ class Scene:
     def set_department(self, name: str, *, limit_mgpu: int) -> None:
         """Change a department's limit."""
         self._units[name] = replace(self._units[name], limit_mgpu=limit_mgpu)
+        self._set_quota(self._units[name])
+
+    def set_guarantee(self, name: str, *, quota_mgpu: int) -> None:
+        """Change what a department or a project is guaranteed."""
+        self._units[name] = replace(self._units[name], quota_mgpu=quota_mgpu)
         self._set_quota(self._units[name])
 
     def make(self, units: Sequence[Unit]) -> None:

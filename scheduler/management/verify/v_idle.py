@@ -1,0 +1,107 @@
+"""Idle devices are given back: one of each of three kinds is stopped by its rule, a service is not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from scheduler.core.idle import Limits, RuleKind
+from scheduler.core.vocabulary import Kind
+from scheduler.management.verify.layout import article_units, gpus
+from scheduler.management.verify.readers import answers, settle
+from scheduler.management.verify.stage import PROCESS_TABLE, Stage
+from scheduler.operations import idle
+from scheduler.operations.authority import SYSTEM
+from scheduler.operations.demonstration_data import workspace
+
+NUMBER = "idle"
+TITLE = "Idle devices are given back by a rule for each kind; inference has none"
+LIMIT_S = 12
+#: Name, kind, preemptibility set by hand, which rule is for it.
+QUIET = (
+    ("quiet-training", Kind.TRAINING, None, RuleKind.TRAINING),
+    ("quiet-desk", Kind.WORKSPACE, True, RuleKind.PREEMPTIBLE_WORKSPACE),
+    ("quiet-lab", Kind.WORKSPACE, False, RuleKind.NON_PREEMPTIBLE_WORKSPACE),
+)
+
+units = article_units
+
+
+def carry_out(stage: Stage) -> None:
+    """Set the three rules, let one of each kind do nothing, and read what becomes of them."""
+    sheet, scene = stage.sheet, stage.scene
+    share_mgpu = max(1, stage.layout.training_mgpu // 3)
+    for rule in RuleKind:
+        _set_rule(stage, rule)
+    stage.submit_service("chat", project="dev-chat", mgpu=stage.layout.chat_mgpu)
+    stage.wait_for_services(["chat"])
+    stage.submit_training("busy", project="unit-b", mgpu=stage.layout.training_mgpu)
+    for name, kind, preemptible, _rule in QUIET:
+        scene.submit(
+            name,
+            project="unit-a",
+            kind=kind,
+            mgpu=share_mgpu,
+            command=workspace(),
+            preemptible=preemptible,
+        )
+    names = [name for name, _kind, _preemptible, _rule in QUIET]
+    began = stage.wait_for_processes(lambda found: all(found.of(name) for name in (*names, "busy")))
+    sheet.given(
+        f"rules of {LIMIT_S} s idle time in dev-test for trainings and both sorts of workspaces; one "
+        f"of each of {gpus(share_mgpu)} that computes nothing, a training that computes, a service "
+        "without traffic"
+    )
+    sheet.when("the time of the rules has passed")
+    found = stage.wait_for_processes(lambda seen: not any(seen.of(name) for name in names))
+    for name in names:
+        there = "runs" if found.of(name) else "has ended"
+        was = "ran" if began.of(name) else "never ran"
+        sheet.check(
+            expected=f"{name} ran and has ended",
+            seen=f"{name} {was} and {there}",
+            where=PROCESS_TABLE,
+        )
+    for name in names:
+        page = settle(
+            partial(stage.workload_page, name),
+            until=lambda text: "Stopped" in text,
+            within_s=stage.patience_s,
+        )
+        sheet.check(
+            expected=f"{name}: Stopped, by its rule of {LIMIT_S} s",
+            seen=f"{name}: {'Stopped' if 'Stopped' in page else 'not Stopped'}, "
+            f"{'by' if f'its rule of {LIMIT_S} s stops it' in page else 'not by'} its rule of "
+            f"{LIMIT_S} s",
+            where="the workload's page",
+        )
+    sheet.check(
+        expected="busy goes on, the service answers",
+        seen=f"busy {'goes on' if found.of('busy') else 'has ended'}, the service "
+        f"{'answers' if answers(found.of('chat')) else 'does not answer'}",
+        where=f"{PROCESS_TABLE} and HTTP to the process",
+    )
+    _not_for_inference(stage)
+
+
+def _set_rule(stage: Stage, kind: str) -> None:
+    idle.set_policy(
+        place=idle.Place(department_id=stage.scene.departments["dev-test"]),
+        kind=kind,
+        limits=Limits(idle_limit_s=LIMIT_S),
+        authority=SYSTEM,
+        now=stage.scene.now(),
+    )
+
+
+def _not_for_inference(stage: Stage) -> None:
+    sheet = stage.sheet
+    sheet.when("the same rule is asked for inference")
+    try:
+        _set_rule(stage, Kind.INFERENCE)
+        seen = "accepted"
+    except idle.PolicyRefused as refused:
+        named = "scale to zero" in str(refused)
+        seen = f"refused, scale to zero {'named' if named else 'not named'}"
+    sheet.check(
+        expected="refused, scale to zero named", seen=seen, where="the operation's own answer"
+    )

@@ -1,0 +1,30 @@
+"""Verification 1 and the idle rules on the running product."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.test_verifications import answer_of, failed
+
+pytestmark = pytest.mark.product
+NUMBERS = ["1", "idle", "guard"]
+
+
+@pytest.fixture(scope="module")
+def governed(empty_product):
+    return answer_of(empty_product, *NUMBERS)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_check_passes(governed, number):
+    code, answer = governed
+    result = next(r for r in answer["verifications"] if r["number"] == number)
+    assert result["trouble"] == ""
+    assert failed(result) == []
+    assert code == 0
+
+
+def test_no_user_and_no_rule_is_left_of_it(empty_product, governed):
+    with empty_product.signed_in() as client:
+        assert "verify-" not in client.get("/manage/people").text
+        assert "dev-test-" not in client.get("/idle").text
