@@ -96,8 +96,6 @@ def submit(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         chosen = optional_int(request.GET.get("project"))
         form = WorkloadForm(
-    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
-    pool = (named or list(pools))[0]
             projects=projects,
             offered=_offered_kinds(request, projects),
             initial={"project": chosen or projects[0].id},
@@ -110,6 +108,8 @@ def submit(request: HttpRequest) -> HttpResponse:
     if not pools:
         form.add_error(None, _("There is no node pool yet, so nothing can run."))
         return _form_page(request, form)
+    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
+    pool = (named or list(pools))[0]
     warnings = operations.find_warnings(
         submission=form.submission, project_id=form.cleaned_data["project"], pool_id=pool.id
     )
