@@ -54,21 +54,22 @@ def _template(code: str) -> str:
         "bad_priority": _("A priority is a number from 1 to 1000."),
         "bad_grace": _("Use 0 to 300 seconds."),
         "non_preemptible_over_quota": _(
-            "Priority {priority} makes it non-preemptible, so it may not borrow: it asks for "
-            "{asked} and the guarantee is {quota}. It would wait for ever. Keep it preemptible, or "
-            "ask for a larger guarantee."
+            "With priority {priority} and these settings it can't be interrupted, so it may not "
+            "borrow: it asks for {asked} and the guarantee is {quota}. It would wait for ever. Set "
+            "“May be interrupted” to yes, or ask for a larger guarantee."
         ),
         "borrower_stays_preemptible": _(
-            "It holds {own}, and {protected} of its project is non-preemptible already, of a "
-            "guarantee of {quota}. Keep it preemptible, or raise the guarantee."
+            "It holds {own}, and work of its project that can't be interrupted holds {protected} "
+            "already, of a guarantee of {quota}. Leave “May be interrupted” at yes, or raise the "
+            "guarantee."
         ),
         "limit_below_quota": _(
             "The limit {limit} is below the guarantee {quota}. Raise the limit or lower the "
             "guarantee."
         ),
         "quota_below_protected": _(
-            "Non-preemptible work of {name} holds {protected} ({holders}). The guarantee can't go "
-            "below that: stop some of it first."
+            "Work of {name} that can't be interrupted holds {protected} ({holders}). The guarantee "
+            "can't go below that: stop some of it first."
         ),
         "bad_weight": _("A weight is a number from 0 to 1000, a rank one of the five."),
         "no_gpu_ever": _(

@@ -31,6 +31,11 @@ urlpatterns = [
     path("workloads/<int:workload_id>", workloads.workload, name="workload"),
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),
     path("workloads/<int:workload_id>/start", workloads.start, name="workload_start"),
+    path(
+        "workloads/<int:workload_id>/priority",
+        workloads.change_priority,
+        name="workload_priority",
+    ),
     path("workloads/<int:workload_id>/delete", workloads.delete, name="workload_delete"),
     path("inference", inference.inference, name="inference"),
     path("inference/<int:workload_id>", inference.service, name="service"),

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard import output, problems, words
+from dashboard.forms.priority import PriorityForm
 from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
@@ -70,20 +71,7 @@ def workloads(request: HttpRequest) -> HttpResponse:
 @require_GET
 def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
     """Answer one workload: why it waits, what happened, where it runs, what it printed."""
-    detail = _find(request, workload_id)
-    template = "dashboard/workload.html"
-    if getattr(request, "htmx", False):
-        template = "dashboard/partials/_workload_body.html"
-    return render(
-        request,
-        template,
-        {
-            "detail": detail,
-            "ended": Phase(detail.row.phase) in END_PHASES,
-            "may_act": _may_act(request, detail),
-            "tail": output.read_tail(detail.replicas[0]) if detail.replicas else None,
-        },
-    )
+    return _page(request, _find(request, workload_id))
 
 
 @login_required
@@ -142,6 +130,67 @@ def delete(request: HttpRequest, workload_id: int) -> HttpResponse:
         operations.delete_workload,
         said=_("{name} is deleted. Its hours stay in the ledger."),
         to="workloads",
+    )
+
+
+@login_required
+@require_POST
+def change_priority(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Change priority and whether it may be interrupted. A warning has to be confirmed."""
+    detail = _find(request, workload_id)
+    form = PriorityForm(request.POST, detail=detail)
+    if not form.is_valid():
+        return _page(request, detail, form=form)
+    priority, explicit = form.cleaned_data["priority"], form.explicit
+    warnings = operations.find_priority_warnings(
+        workload_id=workload_id, priority=priority, preemptible=explicit
+    )
+    if warnings and request.POST.get("confirmed") != "yes" and _may_act(request, detail):
+        said = [problems.in_words(warning) for warning in warnings]
+        return _page(request, detail, form=form, warnings=said)
+    try:
+        operations.change_priority(
+            workload_id=workload_id,
+            priority=priority,
+            preemptible=explicit,
+            authority=signed_in.authority(request),
+            now=timezone.now(),
+        )
+    except NotFound as error:
+        raise Http404 from error
+    except NotPermitted as refused:
+        messages.error(request, problems.refusal(refused))
+        return redirect("workload", workload_id)
+    except SubmitRefused as refused:
+        for problem in refused.problems:
+            form.add_error(problem.field, problems.in_words(problem))
+        return _page(request, detail, form=form)
+    messages.success(request, _("The priority of {name} is changed.").format(name=detail.row.name))
+    return redirect("workload", workload_id)
+
+
+def _page(
+    request: HttpRequest,
+    detail: WorkloadDetail,
+    *,
+    form: PriorityForm | None = None,
+    warnings: list[str] | None = None,
+) -> HttpResponse:
+    """Answer a workload's page; with ``form`` the dialog that was not accepted is open on it."""
+    template = "dashboard/workload.html"
+    if getattr(request, "htmx", False):
+        template = "dashboard/partials/_workload_body.html"
+    return render(
+        request,
+        template,
+        {
+            "detail": detail,
+            "ended": Phase(detail.row.phase) in END_PHASES,
+            "may_act": _may_act(request, detail),
+            "tail": output.read_tail(detail.replicas[0]) if detail.replicas else None,
+            "priority_form": form or PriorityForm(detail=detail),
+            "priority_warnings": warnings or [],
+        },
     )
 
 

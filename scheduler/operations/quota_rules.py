@@ -113,7 +113,7 @@ def _protected_problems(row: QuotaRow) -> list[Problem]:
             field="quota",
             code="quota_below_protected",
             message=(
-                f"Non-preemptible work of {row.name} holds {format_gpu(row.protected_mgpu)} "
+                f"Work of {row.name} that can't be interrupted holds {format_gpu(row.protected_mgpu)} "
                 f"({holders}). The guarantee can't go below that: stop some of it first."
             ),
             params={

@@ -127,12 +127,32 @@ def find_warnings(*, submission: Submission, project_id: int, pool_id: int) -> l
     quota of 0 it would wait for ever (article, "a pit that is easy to fall into").
     """
     priority = submission.priority or int(DEFAULT_PRIORITY[submission.kind])
-    preemptible = is_preemptible(priority=priority, explicit=submission.preemptible)
-    if preemptible:
+    if is_preemptible(priority=priority, explicit=submission.preemptible):
         return []
+    asked_mgpu = submission.devices * submission.request_mgpu * submission.min_replicas
+    return _borrows_no_more(asked_mgpu, priority=priority, project_id=project_id, pool_id=pool_id)
+
+
+def find_priority_warnings(
+    *, workload_id: int, priority: int, preemptible: bool | None
+) -> list[Problem]:
+    """Return what of a changed priority is allowed but will surprise, as for a submission."""
+    workload = models.Workload.objects.filter(pk=workload_id).first()
+    if workload is None or is_preemptible(priority=priority, explicit=preemptible):
+        return []
+    return _borrows_no_more(
+        workload.devices * workload.request_mgpu * workload.min_replicas,
+        priority=priority,
+        project_id=workload.project_id,
+        pool_id=workload.pool_id,
+    )
+
+
+def _borrows_no_more(
+    asked_mgpu: int, *, priority: int, project_id: int, pool_id: int
+) -> list[Problem]:
     quota = models.ProjectQuota.objects.filter(project_id=project_id, pool_id=pool_id).first()
     quota_mgpu = quota.quota_mgpu if quota else 0
-    asked_mgpu = submission.devices * submission.request_mgpu * submission.min_replicas
     if asked_mgpu <= quota_mgpu:
         return []
     return [
@@ -140,9 +160,10 @@ def find_warnings(*, submission: Submission, project_id: int, pool_id: int) -> l
             field="priority",
             code="non_preemptible_over_quota",
             message=(
-                f"Priority {priority} makes it non-preemptible, so it may not borrow: it asks for "
-                f"{format_gpu(asked_mgpu)} and the guarantee is {format_gpu(quota_mgpu)}. It would "
-                "wait for ever. Keep it preemptible, or ask for a larger guarantee."
+                f"With priority {priority} and these settings it can't be interrupted, so it may "
+                f"not borrow: it asks for {format_gpu(asked_mgpu)} and the guarantee is "
+                f"{format_gpu(quota_mgpu)}. It would wait for ever. Set “May be interrupted” to "
+                "yes, or ask for a larger guarantee."
             ),
             params={"priority": priority, "asked": asked_mgpu, "quota": quota_mgpu},
         )
@@ -491,9 +512,10 @@ def _require_within_quota(workload: models.Workload) -> None:
                     field="preemptible",
                     code="borrower_stays_preemptible",
                     message=(
-                        f"It holds {format_gpu(own)} and {format_gpu(protected)} of "
-                        f"{workload.project.name} is non-preemptible already, of a guarantee of "
-                        f"{format_gpu(quota_mgpu)}. Keep it preemptible, or raise the guarantee."
+                        f"It holds {format_gpu(own)}, and work of {workload.project.name} that "
+                        f"can't be interrupted holds {format_gpu(protected)} already, of a "
+                        f"guarantee of {format_gpu(quota_mgpu)}. Leave “May be interrupted” at "
+                        "yes, or raise the guarantee."
                     ),
                     params={"own": own, "protected": protected, "quota": quota_mgpu},
                 )

@@ -101,10 +101,13 @@ def _over_quota(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
         asked=_amount(asked, resource),
     )
     if asked > quota:
-        return why, phrase(_("Runs when it is made preemptible, so that it may borrow."))
+        return why, phrase(
+            _("Runs when “May be interrupted” is set to yes, so that it may borrow.")
+        )
     gap = _amount(protected + asked - quota, resource)
     return why, phrase(
-        _("Runs when {gap} of that is released, or when it is made preemptible."), gap=gap
+        _("Runs when {gap} of that is released, or when “May be interrupted” is set to yes."),
+        gap=gap,
     )
 
 

@@ -103,6 +103,8 @@ class WorkloadDetail:
     max_replicas: int
     command: tuple[str, ...]
     grace_s: int
+    #: Whether it was set by hand that it may, or may not, be interrupted.
+    preemptible_set: bool
     submitted_by: str
     attempts: int
     interruptions: int
@@ -180,6 +182,7 @@ def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | 
         max_replicas=row.max_replicas,
         command=tuple(str(part) for part in row.command),
         grace_s=row.grace_s,
+        preemptible_set=row.preemptible_set,
         submitted_by=row.submitted_by,
         attempts=row.attempts,
         interruptions=row.interruptions,

@@ -125,7 +125,7 @@ def test_the_priority_trap_is_said_before_and_can_be_confirmed(scene, pages):
     """Given a project with a guarantee of 0, when a training is raised to high, then it is warned."""
     form = {**FORM, "project": project("prod-training").pk, "priority": "125"}
     warned = pages.post("/workloads/new", form)
-    assert "makes it non-preemptible" in warned.content.decode()
+    assert "it can&#x27;t be interrupted, so it may not borrow" in warned.content.decode()
     assert not models.Workload.objects.filter(name="mine").exists()
     pages.post("/workloads/new", {**form, "confirmed": "yes"})
     assert models.Workload.objects.get(name="mine").preemptible is False

@@ -99,7 +99,7 @@ def test_a_guarantee_below_protected_work_names_who_holds_it(pages):
     row = row_of("dev-inference")
     assert row.protected_mgpu > 1_000
     said = text(pages.post(reverse("quota_preview"), form("dev-inference", quota="1")))
-    assert "Non-preemptible work of dev-inference holds" in said
+    assert "Work of dev-inference that can&#x27;t be interrupted holds" in said
     assert row.holders[0] in said
 
 

@@ -90,6 +90,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "workload": Thing("workload"),
     "workload_stop": Thing("workload", "post"),
     "workload_start": Thing("workload", "post"),
+    "workload_priority": Thing("workload", "post"),
     "workload_delete": Thing("workload", "post"),
     "inference": Page(asks=("q={name}", "project={id}")),
     "service": Thing("service"),

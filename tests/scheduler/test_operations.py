@@ -73,7 +73,7 @@ def test_the_priority_trap_is_told_before_submission():
     assert [(w.code, w.params["asked"], w.params["quota"]) for w in found] == [
         ("non_preemptible_over_quota", 90, 0)
     ]
-    assert "Keep it preemptible" in found[0].message
+    assert "Set “May be interrupted” to yes" in found[0].message
 
 
 def test_a_waiting_workload_stops_at_once_and_starts_again_with_its_first_submission_time():

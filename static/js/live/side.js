@@ -50,7 +50,7 @@ export class SidePanel {
     if (part.wid) {
       facts.append(el("dt", {}, gettext("Use")), el("dd", {}, business(part.flags, this.store.parts.ut[part.wid])));
       facts.append(el("dt", {}, gettext("Guarantee")), el("dd", {}, standing(part.flags)));
-      facts.append(el("dt", {}, gettext("Interruptible")), el("dd", {}, about.preemptible ? gettext("yes") : gettext("no")));
+      facts.append(el("dt", {}, gettext("May be interrupted")), el("dd", {}, about.preemptible ? gettext("yes") : gettext("no")));
       if (about.since) facts.append(el("dt", {}, gettext("Running for")), el("dd", {}, duration((Date.now() - about.since) / 1000)));
     }
     return el("div", { class: chosen ? "card at" : "card" }, title, facts);

@@ -10,6 +10,7 @@ export function start(bar) {
   bar.querySelector("[data-menu]")?.addEventListener("click", (event) => switchMenu(event.currentTarget));
   document.addEventListener("click", onClick);
   startFind(bar.querySelector(".find"));
+  for (const dialog of document.querySelectorAll("dialog[data-open]")) dialog.showModal();
 }
 
 /** The list under the search box: arrow keys move in it, Escape and a press elsewhere close it. */

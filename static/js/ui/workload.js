@@ -30,7 +30,7 @@ async function refresh(body) {
   sayNow(body);
   const after = body.querySelector("[data-log]");
   if (after && kept) after.scrollTop = kept.end ? after.scrollHeight : kept.top;
-  if (phaseOf(body) !== before) location.reload();
+  if (phaseOf(body) !== before) location.assign(body.dataset.address);
 }
 
 /** Bring the question before a stop up to date: what is saved by now, and what would be lost. */
