@@ -143,7 +143,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "dashboard/notices.html",
-        {"rows": rows, "unread": any(row.unread for row in rows)},
+        {"rows": rows, "has_unread": any(row.unread for row in rows)},
     )
 
 

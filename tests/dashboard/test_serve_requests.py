@@ -93,6 +93,7 @@ def test_on_approval_it_is_created_in_the_approvers_name_with_the_requester_on_r
     page = client.get(reverse("notices")).content.decode()
     assert "approved" in page
     assert "fine" in page
+    assert "1 new notice" in page
     client.post(reverse("notices"))
     assert "0 new notices" in client.get(reverse("overview")).content.decode()
     actions = models.AuditEntry.objects.order_by("id").values_list("action", "actor")
