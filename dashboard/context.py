@@ -44,6 +44,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
     return {
         **values,
         "nav": _nav(counts),
+        "nav_analysis": _nav_analysis(),
         "unread": count_unread(username=user.get_username()),
         "nav_manage": _nav_manage(authority_of(user=user, door="page")),
         "nav_current": request.resolver_match.view_name if request.resolver_match else "",
@@ -58,26 +59,31 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="nodes", label=_("Nodes & GPUs"), icon="server", count=counts.gpus),
         NavItem(name="quotas", label=_("Quotas"), icon="network"),
         NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
-        NavItem(name="inference", label=_("Inference"), icon="zap"),
-        NavItem(name="idle", label=_("Idle time"), icon="timer"),
+        NavItem(name="inference", label=_("Inference"), icon="zap", count=counts.services),
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
-        NavItem(name="reports", label=_("Consumption"), icon="chart-column"),
+    )
+
+
+def _nav_analysis() -> tuple[NavItem, ...]:
+    return (
+        NavItem(name="reports", label=_("Reports"), icon="chart-column"),
+        NavItem(name="idle", label=_("Idle time"), icon="hourglass"),
     )
 
 
 def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
     """Return what those who govern something find below the pages for all."""
     items = []
-    if authority.may_anywhere(Action.WORK, Action.SERVE):
-        items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
     if authority.may_anywhere(Action.PROJECT_QUOTA, Action.DEPARTMENT_QUOTA):
         items.append(
             NavItem(name="quota_editor", label=_("Quota editor"), icon="sliders-horizontal")
         )
     if authority.may_anywhere(Action.ACCESS):
         items.append(NavItem(name="people", label=_("People & roles"), icon="users"))
+    if authority.may_anywhere(Action.WORK, Action.SERVE):
+        items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
     if authority.may_anywhere(Action.AUDIT):
         items.append(NavItem(name="audit", label=_("Audit log"), icon="history"))
     if authority.may(Action.NODES):
-        items.append(NavItem(name="admin:index", label=_("Administration"), icon="settings"))
+        items.append(NavItem(name="admin:index", label=_("Administration site"), icon="settings"))
     return tuple(items)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from dashboard.problems import in_words
 from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, parse_gpu
 from scheduler.core.vocabulary import Kind, Priority
 from scheduler.operations.services import Scaling
-from scheduler.operations.workloads import Submission
+from scheduler.operations.workloads import MAX_REPLICAS, Submission, find_problems
 from scheduler.queries.workloads import ProjectChoice
 
 KINDS = (
@@ -42,6 +44,20 @@ INTERRUPTIBLE = (
     ("yes", _("Yes, and it may borrow")),
     ("no", _("No, and it stays within the guarantee")),
 )
+
+#: Stands in for what could not be read, so that the rest can be checked all the same.
+_EMPTY: dict[str, object] = {
+    "name": "",
+    "kind": Kind.TRAINING.value,
+    "gpu": (1, 0),
+    "gpu_memory_mib": None,
+    "min_replicas": 1,
+    "max_replicas": MAX_REPLICAS,
+    "command": ["?"],
+    "priority": None,
+    "preemptible": "",
+    "grace_s": 0,
+}
 
 
 class WorkloadForm(forms.Form):
@@ -134,6 +150,28 @@ class WorkloadForm(forms.Form):
                 _("A quote is not closed: check the quotes of the command.")
             ) from error
 
+    def clean(self) -> dict[str, object]:
+        """Check what is there against the rules of a submission, so that all is said at once."""
+        self._forget_hidden()
+        said = set(self.errors)
+        for problem in find_problems(submission=self.submission):
+            field = "gpu" if problem.field == "devices" else problem.field
+            if field not in said and field in self.fields:
+                self.add_error(field, in_words(problem))
+        return self.cleaned_data
+
+    def _forget_hidden(self) -> None:
+        """Take the usual value for what the kind does not use: nobody sees a mistake there."""
+        kind = self.cleaned_data.get("kind")
+        hidden: dict[str, object] = {}
+        if kind != Kind.INFERENCE:
+            hidden |= {"metric": "", "threshold": None}
+        if kind in (Kind.TRAINING, Kind.WORKSPACE):
+            hidden |= {"min_replicas": 1, "max_replicas": 1}
+        for name, usual in hidden.items():
+            self.errors.pop(name, None)
+            self.cleaned_data[name] = usual
+
     @property
     def scaling(self) -> Scaling:
         """Return how a service scales; only after ``is_valid``."""
@@ -143,8 +181,8 @@ class WorkloadForm(forms.Form):
 
     @property
     def submission(self) -> Submission:
-        """Return what is asked for; only after ``is_valid``."""
-        data = self.cleaned_data
+        """Return what is asked for; what has a mistake of its own is as where it is left empty."""
+        data: Mapping[str, Any] = {**_EMPTY, **self.cleaned_data}
         devices, request_mgpu = data["gpu"]
         memory_mib = data["gpu_memory_mib"]
         kind = Kind(data["kind"])
@@ -159,6 +197,6 @@ class WorkloadForm(forms.Form):
             request_mgpu=0 if memory_mib else request_mgpu,
             gpu_memory_mib=memory_mib,
             min_replicas=1 if single else data["min_replicas"],
-            max_replicas=1 if single else max(data["min_replicas"], data["max_replicas"]),
+            max_replicas=1 if single else data["max_replicas"],
             grace_s=data["grace_s"],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Protocol
 
@@ -79,8 +80,9 @@ def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
 def submit(request: HttpRequest) -> HttpResponse:
     """Show the form, or submit what it holds. A warning has to be confirmed."""
     projects = _open_projects(request)
-    if not projects:
-        raise Http404
+    pools = pool_state.list_pools(visible=signed_in.visible_to(request))
+    if not projects or not pools:
+        return _nothing_to_submit_to(request)
     if request.method == "GET":
         chosen = optional_int(request.GET.get("project"))
         form = WorkloadForm(
@@ -91,10 +93,10 @@ def submit(request: HttpRequest) -> HttpResponse:
         return _form_page(request, form)
     form = WorkloadForm(request.POST, projects=projects)
     if not form.is_valid():
-        return _form_page(request, form)
-    pools = pool_state.list_pools(visible=signed_in.visible_to(request))
-    if not pools:
-        form.add_error(None, _("There is no node pool yet, so nothing can run."))
+        for problem in operations.find_taken_name(
+            project_id=form.cleaned_data.get("project"), name=form.cleaned_data.get("name")
+        ):
+            form.add_error(problem.field, problems.in_words(problem))
         return _form_page(request, form)
     named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
     pool = (named or list(pools))[0]
@@ -233,8 +235,13 @@ def _submit(request: HttpRequest, form: WorkloadForm, *, pool_id: int) -> HttpRe
         form.add_error(None, problems.refusal(refused))
         # A fragment is only swapped in where the answer is a success.
         return _form_page(request, form, status=200 if getattr(request, "htmx", False) else 403)
-    messages.success(request, _("{name} is submitted.").format(name=made.name))
     address = reverse("workload", args=[made.pk])
+    said = _("{name} is submitted.").format(name=made.name)
+    if _in_dialog(request):
+        # The page under the dialog stays, so that one sees there what becomes of it.
+        happened = {"submitted": {"said": said, "name": made.name, "address": address}}
+        return HttpResponse(headers={"HX-Trigger": json.dumps(happened), "HX-Reswap": "none"})
+    messages.success(request, said)
     if getattr(request, "htmx", False):
         return HttpResponse(headers={"HX-Redirect": address})
     return redirect(address)
@@ -288,7 +295,31 @@ def _form_page(
     template = "dashboard/workload_new.html"
     if getattr(request, "htmx", False):
         template = "dashboard/partials/_workload_form.html"
-    return render(request, template, {"form": form, "warnings": warnings or []}, status=status)
+    context = {"form": form, "warnings": warnings or [], "in_dialog": _in_dialog(request)}
+    return render(request, template, context, status=status)
+
+
+def _in_dialog(request: HttpRequest) -> bool:
+    """Test whether the form lies over another page: fetched into its dialog, or sent from there."""
+    if request.method == "GET":
+        return bool(getattr(request, "htmx", False))
+    return request.POST.get("dialog") == "yes"
+
+
+def _nothing_to_submit_to(request: HttpRequest) -> HttpResponse:
+    """Answer what is missing for a submission, and the next step."""
+    visible = signed_in.visible_to(request)
+    missing = "role" if queries.list_projects(visible=visible) else "project"
+    if not pool_state.list_pools(visible=visible):
+        missing = "pool"
+    in_dialog = bool(getattr(request, "htmx", False))
+    template = "dashboard/workload_new.html"
+    if in_dialog:
+        template = "dashboard/partials/_workload_none.html"
+    may_add = signed_in.authority(request).may(Action.NODES)
+    context = {"missing": missing, "may_add": may_add, "in_dialog": in_dialog}
+    status = 200 if request.method == "GET" or in_dialog else 403
+    return render(request, template, context, status=status)
 
 
 def _act(

@@ -102,10 +102,9 @@ def submit_workload(
             )
             events.wake_on_commit()
     except IntegrityError as error:
-        if models.Workload.objects.filter(
-            project=project, name=submission.name, deleted_at__isnull=True
-        ).exists():
-            raise SubmitRefused([_name_taken(submission.name, project)]) from error
+        taken = find_taken_name(project_id=project.pk, name=submission.name)
+        if taken:
+            raise SubmitRefused(taken) from error
         raise
     return workload
 
@@ -118,6 +117,16 @@ def find_problems(*, submission: Submission) -> list[Problem]:
         *_replica_problems(submission),
         *_run_problems(submission),
     ]
+
+
+def find_taken_name(*, project_id: int | None, name: str | None) -> list[Problem]:
+    """Return what is wrong with a name, so far as it is known: another workload has it."""
+    if project_id is None or name is None:
+        return []
+    taken = models.Workload.objects.filter(
+        project_id=project_id, name=name, deleted_at__isnull=True
+    ).select_related("project")
+    return [_name_taken(workload.name, workload.project) for workload in taken[:1]]
 
 
 def find_warnings(*, submission: Submission, project_id: int, pool_id: int) -> list[Problem]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Count, Q
+
 from scheduler import models
+from scheduler.core.vocabulary import Kind
 from scheduler.queries.pool_state import LIVING_PHASES
 from scheduler.queries.visibility import Visibility
 
@@ -16,6 +19,7 @@ class FrameCounts:
     cluster_name: str
     gpus: int
     workloads: int
+    services: int
 
 
 def read_frame_counts(*, visible: Visibility) -> FrameCounts:
@@ -28,4 +32,10 @@ def read_frame_counts(*, visible: Visibility) -> FrameCounts:
         devices = devices.filter(node__pool__scratch=False)
         workloads = workloads.filter(pool__scratch=False)
     cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
-    return FrameCounts(cluster_name=cluster.name, gpus=devices.count(), workloads=workloads.count())
+    counted = workloads.aggregate(all=Count("pk"), services=Count("pk", Q(kind=Kind.INFERENCE)))
+    return FrameCounts(
+        cluster_name=cluster.name,
+        gpus=devices.count(),
+        workloads=counted["all"],
+        services=counted["services"],
+    )

@@ -56,13 +56,12 @@ def test_a_reclaim_is_watched_on_the_map(overview):
           }).observe(document.body, {subtree: true, childList: true, characterData: true});
         }"""
     )
-    overview.context.on("page", lambda _: None)
-    overview.evaluate(
-        "() => document.body.addEventListener('htmx:beforeOnLoad', (e) => e.preventDefault())"
-    )
     form.get_by_role("button", name="Submit").click()
 
-    # Then the ring and the ribbon show it, the borrower leaves, and the new slice is there
+    # Then the page stays and says so, with a link to the workload
+    expect(overview.locator("dialog[open]")).to_have_count(0, timeout=SLOW)
+    expect(overview.locator(".toast a")).to_have_attribute("href", re.compile(r"/workloads/\d+"))
+    # And the ring and the ribbon show it, the borrower leaves, and the new slice is there
     expect(slices(overview, "mine")).to_have_count(1, timeout=60_000)
     seen = overview.evaluate("[...window.seen]")
     assert {"ring", "Reclaim"} <= set(seen)

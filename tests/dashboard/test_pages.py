@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -155,8 +156,58 @@ def test_a_researcher_may_not_stop_a_service(scene, client):
 
 def test_a_viewer_is_not_offered_the_form(scene, client):
     client.force_login(person("kao", Role.VIEWER, project="nlp-lab"))
-    assert client.get("/workloads/new").status_code == 404
+    page = client.get("/workloads/new")
+    assert page.status_code == 200
+    assert "Your role may only look at work." in page.content.decode()
+    assert "<textarea" not in page.content.decode()
+    assert client.post("/workloads/new", FORM).status_code == 403
     assert "View only" in client.get("/workloads").content.decode()
+
+
+def test_an_empty_cluster_says_what_is_missing_for_a_workload(db, pages):
+    page = pages.get("/workloads/new")
+    assert page.status_code == 200
+    assert "There is no node pool yet" in page.content.decode()
+    assert "Choose a demonstration" in page.content.decode()
+
+
+def test_all_mistakes_are_said_at_once(scene, pages):
+    # Given a bad name, too many places and an unclosed quote in one form
+    form = {
+        **FORM,
+        "project": project("bio-fold").pk,
+        "name": "Not A Name",
+        "gpu": "0.0005",
+        "command": "echo 'unclosed",
+    }
+    # When it is sent, then each is named at its field
+    errors = pages.post("/workloads/new", form).context["form"].errors
+    assert set(errors) == {"name", "gpu", "command"}
+    # And a name that is taken is among them
+    errors = pages.post("/workloads/new", {**form, "name": "dock-77"}).context["form"].errors
+    assert set(errors) == {"name", "gpu", "command"}
+    assert "already has a workload called dock-77" in " ".join(errors["name"])
+
+
+def test_what_a_kind_does_not_use_is_no_mistake(scene, pages):
+    """Given a training, when the fields that only a service shows hold nonsense, then it is taken."""
+    form = {**FORM, "project": project("bio-fold").pk, "threshold": "0", "min_replicas": ""}
+    assert pages.post("/workloads/new", form).status_code == 302
+    assert models.Workload.objects.get(name="mine").min_replicas == 1
+
+
+def test_from_the_dialog_the_page_under_it_stays(scene, pages):
+    # Given the form in the dialog of another page
+    headers = {"HX-Request": "true"}
+    assert 'name="dialog"' in pages.get("/workloads/new", headers=headers).content.decode()
+    # When it is accepted
+    form = {**FORM, "project": project("bio-fold").pk, "dialog": "yes"}
+    answer = pages.post("/workloads/new", form, headers=headers)
+    # Then nothing is loaded, and the page is told what to say and where it leads
+    work = models.Workload.objects.get(name="mine")
+    told = json.loads(answer.headers["HX-Trigger"])["submitted"]
+    assert (told["name"], told["address"]) == ("mine", f"/workloads/{work.pk}")
+    assert "HX-Redirect" not in answer.headers
 
 
 def test_the_resume_check_is_shown(scene, pages):

@@ -2,6 +2,7 @@
 /** The frame: theme, menu, search box, dialogs, keys, times. */
 import { start as startKeys } from "./keys.js";
 import { start as startTimes } from "./times.js";
+import { toast } from "./toast.js";
 
 export function start(bar) {
   startTimes();
@@ -9,6 +10,7 @@ export function start(bar) {
   bar.querySelector("[data-theme-switch]")?.addEventListener("click", switchTheme);
   bar.querySelector("[data-menu]")?.addEventListener("click", (event) => switchMenu(event.currentTarget));
   document.addEventListener("click", onClick);
+  document.addEventListener("submitted", onSubmitted);
   startFind(bar.querySelector(".find"));
   for (const dialog of document.querySelectorAll("dialog[data-open]")) dialog.showModal();
 }
@@ -69,6 +71,12 @@ function onClick(event) {
   if (event.target instanceof HTMLDialogElement) event.target.close();
   const rail = document.getElementById("rail");
   if (rail?.classList.contains("open") && !event.target.closest("#rail, [data-menu]")) rail.classList.remove("open");
+}
+
+/** A form in the dialog was accepted: the page under it stays and says so. */
+function onSubmitted(event) {
+  event.target.closest("dialog")?.close();
+  toast(event.detail);
 }
 
 async function openForm(address) {
