@@ -106,12 +106,22 @@ def key_of(replica: models.Replica) -> ReplicaKey:
 
 
 def _record_nodes(observations: Observations, now: datetime) -> None:
-    """Note which nodes were seen; those silent for too long are lost, with what runs there."""
+    """Note which nodes were seen. One that is silent for too long is lost: nothing new comes there.
+
+    What runs on a lost node keeps its devices: they are free on proof, not on suspicion.
+    """
     if observations.answered:
         models.Node.objects.filter(engine__in=observations.answered).update(last_seen_at=now)
         models.Node.objects.filter(
             engine__in=observations.answered, state=models.Node.State.LOST
         ).update(state=models.Node.State.READY)
+    lost_after = timedelta(seconds=models.Cluster.objects.one().node_lost_after_s)
+    silent = models.Node.objects.exclude(engine__in=observations.answered).filter(
+        state=models.Node.State.READY, last_seen_at__lt=now - lost_after
+    )
+    for node in silent:
+        log.warning("observe.node.lost", extra={"node": node.name})
+        models.Node.objects.filter(pk=node.pk).update(state=models.Node.State.LOST)
 
 
 def _record_one(

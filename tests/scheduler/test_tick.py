@@ -239,6 +239,27 @@ def test_an_engine_that_does_not_answer_is_not_an_engine_that_runs_nothing(ticke
     assert (place.phase("train-1"), place.fresh("train-1").attempts) == ("running", 1)
 
 
+def test_a_node_that_is_silent_for_too_long_gets_nothing_new_until_it_answers(ticker):
+    # Given a node with work on it, whose engine has not answered for 31 s
+    place = places.article()
+    place.submit("train-1", of="unit-a", gpu="0.09", command=["fake"])
+    ticker.settle()
+    ticker.engine.is_reachable = False
+    ticker.settle(ticks=1, seconds=29)
+    assert models.Node.objects.get().state == "ready"
+    ticker.settle(ticks=1, seconds=2)
+    assert models.Node.objects.get().state == "lost"
+    # When something new comes, then it waits, and what runs there keeps its device
+    place.submit("b-1", of="unit-b", gpu="0.09", command=["fake"])
+    ticker.settle()
+    assert place.fresh("b-1").reason_code == "NoMatchingNode"
+    assert models.Device.objects.get().allocated_mgpu == 90
+    # And when the node answers again, it starts
+    ticker.engine.is_reachable = True
+    ticker.settle()
+    assert place.phases() == {"train-1": "running", "b-1": "running"}
+
+
 def test_two_ticks_are_never_at_work_at_once(ticker):
     assert lease.take(owner="one", now=START)
     assert ticker.tick(owner="two") is None
