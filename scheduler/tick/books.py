@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Sum
@@ -13,10 +12,6 @@ from scheduler import models
 from scheduler.core.vocabulary import END_PHASES, ReplicaPhase
 
 log = logging.getLogger(__name__)
-
-CHECK_EVERY = timedelta(seconds=30)
-_last: dict[str, datetime] = {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -28,12 +23,8 @@ class Difference:
     derived: int
 
 
-def check_if_due(*, now: datetime) -> None:
-    """Compare every 30 seconds, and set right what differs. A difference is a warning in the log."""
-    last = _last.get("check")
-    if last is not None and now - last < CHECK_EVERY:
-        return
-    _last["check"] = now
+def set_right() -> None:
+    """Compare, and set right what differs. A difference is a warning in the log."""
     with transaction.atomic():
         models.Cluster.objects.locked()
         for difference in find_differences():

@@ -160,13 +160,11 @@ def _clear_unknown(known: set[ReplicaKey], observations: Observations) -> None:
             log.warning("converge.clear.failed", extra={"key": str(key)}, exc_info=True)
 
 
-def end_orphans() -> int:
-    """End live processes that carry the product's mark and belong to no replica. Returns how many."""
-    ended = 0
-    for name in sorted(set(models.Node.objects.values_list("engine", flat=True))):
-        engine = engine_room.engine(name)
-        for orphan in engine.orphans():
-            log.warning("converge.orphan.ended", extra={"key": str(orphan.key), "pid": orphan.pid})
-            engine.end_orphan(orphan)
-            ended += 1
-    return ended
+def end_orphans(*, engine_name: str) -> int:
+    """End live processes that carry an engine's mark and belong to no replica; return how many."""
+    engine = engine_room.engine(engine_name)
+    orphans = engine.orphans()
+    for orphan in orphans:
+        log.warning("converge.orphan.ended", extra={"key": str(orphan.key), "pid": orphan.pid})
+        engine.end_orphan(orphan)
+    return len(orphans)

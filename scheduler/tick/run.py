@@ -12,7 +12,7 @@ from scheduler import events
 from scheduler.core import cycle as core
 from scheduler.core.instants import to_us
 from scheduler.queries import snapshots
-from scheduler.tick import autoscale, books, converge, idle, lease, observe, publish, sample
+from scheduler.tick import autoscale, converge, idle, lease, observe, publish, sample, upkeep
 from scheduler.tick.apply import PlanStale, apply_plan
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
     changed = observe.record(observations=observations, now=clock())
     sample.take_if_due(observations=observations, now=clock())
     changed |= idle.govern(now=clock())
-    books.check_if_due(now=clock())
+    upkeep.take_care_if_due(observations=observations, now=clock())
     changed |= autoscale.scale_services(now=clock())
     changed |= _decide_and_apply(tally, clock)
     acted = converge.converge(observations=observations, now=clock())

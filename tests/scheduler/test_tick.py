@@ -378,3 +378,16 @@ def assert_no_overlap():
         held = sum(r.mgpu for r in rows if r.from_us <= at and (r.to_us is None or at < r.to_us))
         assert held <= 1000
     assert all(r.to_us is None or r.to_us >= r.from_us for r in rows)
+
+
+def test_what_a_pool_offers_is_recorded_over_time(ticker):
+    place = places.article()
+    ticker.settle()
+    first = models.CapacityInterval.objects.get()
+    assert (first.capacity_mgpu, first.to_us) == (1000, None)
+    # When its device falls sick, the old figure ends where the new one begins
+    models.Device.objects.filter(node__pool=place.pool).update(healthy=False)
+    ticker.settle(ticks=2, seconds=31)
+    old, new = models.CapacityInterval.objects.order_by("id")
+    assert (new.capacity_mgpu, new.to_us) == (0, None)
+    assert old.to_us == new.from_us

@@ -1,0 +1,32 @@
+"""What a tick looks after twice a minute: the books, processes of nobody, what each pool offers."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from scheduler import models
+from scheduler.engines.base import EngineError
+from scheduler.tick import books, converge, ledger
+from scheduler.tick.observe import Observations
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(seconds=30)
+_last: dict[str, datetime] = {}
+
+
+def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
+    """Compare the books, end orphans, record capacity. True where it was due."""
+    last = _last.get("taken")
+    if last is not None and timedelta(0) <= now - last < EVERY:
+        return False
+    _last["taken"] = now
+    books.set_right()
+    ledger.record_capacity(pools=models.NodePool.objects.order_by("id"), now=now)
+    for name in sorted(observations.answered):
+        try:
+            converge.end_orphans(engine_name=name)
+        except EngineError:
+            log.warning("upkeep.orphans.failed", extra={"engine": name}, exc_info=True)
+    return True
