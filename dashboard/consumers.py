@@ -7,6 +7,7 @@ import json
 import time
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
+from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -43,7 +44,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         cookies = _cookies(self.scope)
         scope = Scope(
             visible=visible,
-            language=_language(cookies),
+            language=_language(self.scope, cookies),
             zone=cookies.get(ZONE_COOKIE, ""),
             pool_name="",
         )
@@ -148,7 +149,13 @@ def _cookies(scope: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _language(cookies: dict[str, str]) -> str:
-    code = cookies.get(settings.LANGUAGE_COOKIE_NAME, "")
-    known = {language for language, _name in settings.LANGUAGES}
-    return code if code in known else translation.get_language() or settings.LANGUAGE_CODE
+def _language(scope: dict[str, Any], cookies: dict[str, str]) -> str:
+    """Return the language that the page says it is in; it may come from the browser, not a cookie."""
+    query = bytes(scope.get("query_string", b""))[:MOST_BYTES].decode("utf-8", "replace")
+    asked = parse_qs(query).get("language", [""])[-1]
+    for code in (asked, cookies.get(settings.LANGUAGE_COOKIE_NAME, "")):
+        try:
+            return translation.get_supported_language_variant(code.lower())
+        except LookupError:
+            continue
+    return settings.LANGUAGE_CODE

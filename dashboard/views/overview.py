@@ -83,7 +83,7 @@ def _map_height(devices: list[int]) -> float:
     """Return the height that static/js/live/geometry.js gives the map, so that nothing jumps."""
     rows = len(devices)
     bar, pitch = 24, 35.2
-    if rows <= 2 and max(devices, default=0) <= 2:
+    if rows <= 2 and max(devices, default=0) <= 8:
         bar, pitch = 44, 62
     elif rows > 64:
         bar, pitch = 8, 11

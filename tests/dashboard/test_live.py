@@ -119,8 +119,8 @@ def test_snapshot_and_deltas_add_up_to_the_state(scene, everything):
 class Page:
     """A page's connection, as a browser has it."""
 
-    def __init__(self, user):
-        self.wire = WebsocketCommunicator(LiveConsumer.as_asgi(), "/ws/live/")
+    def __init__(self, user, query=""):
+        self.wire = WebsocketCommunicator(LiveConsumer.as_asgi(), f"/ws/live/{query}")
         self.wire.scope["user"] = user
 
     async def open(self, **order):
@@ -178,6 +178,17 @@ async def test_two_readers_of_different_scope_get_different_names(scene, admin, 
         assert name not in little
     await whole.wire.disconnect()
     await own.wire.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_sentences_are_in_the_language_of_the_page(scene, admin):
+    """Given a page in Chinese by the browser's own language, without a cookie, then so is what it hears."""
+    chinese, english = Page(admin, "?language=zh-Hant"), Page(admin, "?language=xx")
+    said = {page: json.dumps((await page.open())["lede"]) for page in (chinese, english)}
+    assert "are allocated" in said[english]
+    assert "are allocated" not in said[chinese]
+    for page in said:
+        await page.wire.disconnect()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 import { text } from "../lib/dom.js";
 import { clock, gpu } from "../lib/format.js";
 import { format, gettext } from "../lib/i18n.js";
+import { local, timeMarks } from "./time_axis.js";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -93,16 +94,10 @@ function look(day, colors) {
     showlegend: false,
     hovermode: "x unified",
     hoverlabel: { bgcolor: colors.surface, bordercolor: colors.line, font: { color: colors.ink } },
-    xaxis: { type: "date", range: [local(day.from), local(day.to)], showgrid: false, zeroline: false, ticks: "outside", ticklen: 3, tickcolor: colors.line, tickformat: "%H:%M", nticks: 6, hoverformat: "%H:%M:%S", fixedrange: true },
+    xaxis: { type: "date", range: [local(day.from), local(day.to)], showgrid: false, zeroline: false, ticks: "outside", ticklen: 3, tickcolor: colors.line, ...timeMarks(day.from, day.to), fixedrange: true },
     yaxis: { range: [0, capacity * 1.12], gridcolor: colors.line2, zeroline: false, tickvals: [0, 1, 2, 3, 4].map((n) => (capacity * n) / 4), fixedrange: true },
     shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: capacity, y1: capacity, line: { color: colors.ink3, width: 1, dash: "dot" } }],
   };
-}
-
-/** Plotly takes times as they are written: write them in the reader's zone. */
-function local(ms) {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
 }
 
 /** Theme colors as the browser resolves them. */

@@ -3,6 +3,7 @@
 import { text } from "../lib/dom.js";
 import { gettext } from "../lib/i18n.js";
 import { start as again } from "../ui/again.js";
+import { local, timeMarks } from "./time_axis.js";
 
 const CONFIG = { displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
 
@@ -23,7 +24,7 @@ function draw(place) {
   const series = JSON.parse(source.textContent);
   if (!series.at.length) return;
   const colors = palette(plot);
-  globalThis.Plotly.react(plot, traces(series, colors), look(colors), CONFIG);
+  globalThis.Plotly.react(plot, traces(series, colors), look(series, colors), CONFIG);
   plot.setAttribute("role", "img");
   plot.setAttribute("aria-label", gettext("Replicas wanted and answering, load, and latency over the last hour"));
 }
@@ -40,7 +41,7 @@ function traces(series, colors) {
   ];
 }
 
-function look(colors) {
+function look(series, colors) {
   const axis = { gridcolor: colors.line2, zeroline: false, fixedrange: true, rangemode: "tozero", nticks: 4 };
   return {
     uirevision: "service",
@@ -52,17 +53,11 @@ function look(colors) {
     legend: { orientation: "h", y: 1.1, x: 0 },
     hovermode: "x unified",
     hoverlabel: { bgcolor: colors.surface, bordercolor: colors.line, font: { color: colors.ink } },
-    xaxis: { type: "date", showgrid: false, tickformat: "%H:%M", hoverformat: "%H:%M:%S", fixedrange: true, anchor: "y3" },
+    xaxis: { type: "date", showgrid: false, ...timeMarks(series.at[0], series.at.at(-1)), fixedrange: true, anchor: "y3" },
     yaxis: { ...axis, domain: [0.7, 1], dtick: 1 },
     yaxis2: { ...axis, domain: [0.36, 0.64] },
     yaxis3: { ...axis, domain: [0, 0.3] },
   };
-}
-
-/** Plotly takes times as they are written: write them in the reader's zone. */
-function local(ms) {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
 }
 
 function palette(host) {

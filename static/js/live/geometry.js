@@ -6,29 +6,39 @@ export const FLAG = { idle: 1, siblings: 2, departments: 4, leaving: 8, arriving
 const WIDTH = 752;
 const LEFT = 112;
 const RIGHT = 58;
+/** Below this width a node of one or two GPUs is drawn as wide as there is room, so that nothing scrolls. */
+const NARROW = 560;
+const NARROW_LEFT = 84;
+const NARROW_RIGHT = 42;
 const GAP = 6;
 const SLICE_GAP = 1.2;
 const LETTER = 5.75;
 
-/** Sizes for so many nodes with at most so many GPUs each. */
-export function layout(nodeCount, columns) {
+/** Sizes for so many nodes with at most so many GPUs each, in so much room. */
+export function layout(nodeCount, columns, room = WIDTH) {
   const dense = nodeCount > 64;
   const compact = nodeCount > 16;
-  const large = nodeCount <= 2 && columns <= 2;
+  const large = nodeCount <= 2 && columns <= 8;
+  const narrow = columns <= 2 && room > 0 && room < NARROW;
+  const all = narrow ? Math.max(280, room) : WIDTH;
+  const left = narrow ? NARROW_LEFT : LEFT;
+  const right = narrow ? NARROW_RIGHT : RIGHT;
   const height = dense ? 8 : compact ? 14 : large ? 44 : 24;
   const pitch = dense ? 11 : compact ? 20 : large ? 62 : 35.2;
-  const width = (WIDTH - LEFT - RIGHT - GAP * (columns - 1)) / columns;
+  const width = (all - left - right - GAP * (columns - 1)) / columns;
   const top = 16;
   return {
     density: dense ? "dense" : compact ? "compact" : large ? "large" : "comfortable",
-    width: WIDTH,
+    narrow,
+    nameLength: narrow ? 11 : 16,
+    width: all,
     height: top + nodeCount * pitch - (pitch - height) + 8,
-    left: LEFT,
+    left,
     top,
     pitch,
     gap: GAP,
     bar: { width, height },
-    x: (column) => LEFT + column * (width + GAP),
+    x: (column) => left + column * (width + GAP),
     y: (row) => top + row * pitch,
   };
 }

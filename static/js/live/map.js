@@ -26,6 +26,7 @@ export class ClusterMap {
     this.onHover = null;
     this.onPick = null;
     this.#build();
+    new ResizeObserver(() => this.#fit()).observe(host);
     host.addEventListener("pointermove", (event) => this.#hover(event));
     host.addEventListener("pointerleave", () => this.#unhover());
     host.addEventListener("click", (event) => this.#click(event));
@@ -65,6 +66,19 @@ export class ClusterMap {
     if (gpuId !== null) this.#tabStop(gpuId);
   }
 
+  /** The width inside the host's padding. */
+  #room() {
+    const { paddingLeft, paddingRight } = getComputedStyle(this.host);
+    return this.host.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight);
+  }
+
+  /** Draw anew where the room asks for another layout. */
+  #fit() {
+    const fitting = layout(this.store.parts.nodes?.length ?? 0, this.columns, this.#room());
+    const other = fitting.narrow !== this.sizes.narrow || (fitting.narrow && Math.abs(fitting.width - this.sizes.width) > 1);
+    if (other && this.#room() > 0) this.#build();
+  }
+
   #shape() {
     return JSON.stringify(this.store.parts.nodes.map(([id, , , , , , devices]) => [id, devices.map(([gpuId]) => gpuId)]));
   }
@@ -73,12 +87,13 @@ export class ClusterMap {
     const nodes = this.store.parts.nodes ?? [];
     this.shape = this.#shape();
     this.columns = Math.max(1, ...nodes.map((node) => node[6].length));
-    this.sizes = layout(nodes.length, this.columns);
+    this.sizes = layout(nodes.length, this.columns, this.#room());
     this.views.clear();
     this.rows.clear();
     this.root = svg("svg", { viewBox: `0 0 ${this.sizes.width} ${this.sizes.height}`, role: "group" });
     set(this.root, { "aria-label": format(gettext("Live map of %(nodes)s nodes. Use the arrow keys to move between GPUs, Enter for details."), { nodes: nodes.length }) });
     this.root.classList.add(this.sizes.density);
+    this.root.classList.toggle("narrow", this.sizes.narrow);
     this.root.append(defs(this.sizes), ...this.#heads());
     nodes.forEach((node, row) => this.#addNode(node, row));
     this.host.replaceChildren(this.root);
@@ -124,7 +139,7 @@ export class ClusterMap {
     const row = this.rows.get(id);
     if (!row) return;
     row.node = { id, name, model, memory, state, virtual };
-    text(row.name, name.length > 16 ? `${name.slice(0, 15)}…` : name);
+    text(row.name, name.length > this.sizes.nameLength ? `${name.slice(0, this.sizes.nameLength - 1)}…` : name);
     text(row.about, nodeAbout(row.node));
     set(row.about, { class: state === "ok" ? null : state === "lost" ? "bad" : "warn" });
     row.group.classList.toggle("off", state !== "ok");

@@ -7,24 +7,25 @@ import { business, standingShort } from "./names.js";
 
 /** Fill `host` with one line for each slice. */
 export function showTable(host, store, names) {
-  const heads = [gettext("Node"), "GPU", gettext("Project"), gettext("Workload"), gettext("Share"), gettext("Use"), gettext("State")];
+  // Of a single GPU the map above says where it is.
+  const where = Object.keys(store.parts.gpu).length > 1 ? [gettext("Node"), "GPU"] : [];
+  const heads = [...where, gettext("Project"), gettext("Workload"), gettext("Share"), gettext("Use"), gettext("State")];
   const body = el("tbody");
   for (const [, nodeName, , , , , devices] of store.parts.nodes) {
-    for (const [gpuId, index] of devices) body.append(...lines(nodeName, index, store.parts.gpu[gpuId] ?? [], store, names));
+    for (const [gpuId, index] of devices) body.append(...lines(where.length ? [el("td", { class: "mono nowrap" }, nodeName), el("td", {}, String(index))] : [], store.parts.gpu[gpuId] ?? [], store, names));
   }
-  const head = el("thead", {}, el("tr", {}, ...heads.map((name, at) => el("th", at === 4 || at === 5 ? { class: "r" } : {}, name))));
+  const head = el("thead", {}, el("tr", {}, ...heads.map((name, at) => el("th", at === heads.length - 3 || at === heads.length - 2 ? { class: "r" } : {}, name))));
   host.replaceChildren(el("table", { class: "tb" }, head, body));
 }
 
-function lines(nodeName, index, slices, store, names) {
+function lines(where, slices, store, names) {
   const rows = slices.map(([wid, milli, flags]) => {
     const about = names(wid);
     const name = wid ? el("a", { class: "nm", href: `/workloads/${wid}` }, about.name) : "–";
     return el(
       "tr",
       {},
-      el("td", { class: "mono nowrap" }, nodeName),
-      el("td", {}, String(index)),
+      ...where.map((cell) => cell.cloneNode(true)),
       el("td", { class: `nowrap ${about.color}` }, el("i", { class: "dot" }), ` ${about.projectName}`),
       el("td", {}, name),
       el("td", { class: "r" }, asGpu(milli)),
@@ -34,7 +35,7 @@ function lines(nodeName, index, slices, store, names) {
   });
   const free = 1000 - slices.reduce((sum, [, milli]) => sum + milli, 0);
   if (free > 0) {
-    const cells = [el("td", { class: "mono nowrap" }, nodeName), el("td", {}, String(index)), el("td", { colspan: 2, class: "sub" }, gettext("free")), el("td", { class: "r" }, asGpu(free)), el("td"), el("td")];
+    const cells = [...where, el("td", { colspan: 2, class: "sub" }, gettext("free")), el("td", { class: "r" }, asGpu(free)), el("td"), el("td")];
     rows.push(el("tr", {}, ...cells));
   }
   return rows;

@@ -22,7 +22,7 @@ const TOPICS = ["map", "kpi", "quota", "waiting", "events"];
 const DAY_EVERY_MS = 20000;
 const POINT_EVERY_MS = 5000;
 /** Up to so many GPUs the table stands under the map: there is room, and it says more. */
-const TABLE_UP_TO = 2;
+const TABLE_UP_TO = 8;
 
 export function start(root) {
   const store = new Store(embedded("page-state").parts);

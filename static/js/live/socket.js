@@ -63,7 +63,7 @@ export class LiveSocket {
   #open() {
     if (this.ws || this.polling) return;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const ws = new WebSocket(`${scheme}://${location.host}/ws/live/`);
+    const ws = new WebSocket(`${scheme}://${location.host}/ws/live/?language=${document.documentElement.lang}`);
     this.ws = ws;
     this.triedAt = Date.now();
     let opened = false;
