@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from scheduler.core.books import NodeBook
 from scheduler.core.shape import Shape
@@ -10,6 +11,8 @@ from scheduler.core.units import WHOLE_GPU_MGPU
 
 #: The mix holds the most frequent shapes that make up this share of all requests, in percent.
 COVERED_PERCENT = 95
+#: A node may keep this much more free GPU than its CPU feeds at the mix's ratio, in percent of that.
+FED_PERCENT = 125
 
 
 class MixClass:
@@ -31,64 +34,138 @@ class MixClass:
         return WHOLE_GPU_MGPU + 1 if cost is None else cost[0]
 
 
-class Mix:
-    """Requests by shape. ``waste`` is what fragmentation-aware placement keeps small."""
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How one class fits the free devices of a node, whatever CPU and memory say."""
 
-    __slots__ = ("_base", "_memo", "classes", "hard")
+    each: MixClass
+    #: Free milli-GPU of the devices that take it.
+    able_mgpu: int
+    #: How many devices' worth of it fits, and what that takes.
+    slots: int
+    hosted_mgpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Devices:
+    """What the free devices of a node are worth to the mix."""
+
+    free_mgpu: int
+    #: Over the classes that don't fit, and for what a device keeps in the end.
+    loss: int
+    fits: tuple[_Fit, ...]
+
+
+class Mix:
+    """Requests by shape. ``waste`` is what fragmentation-aware placement keeps small.
+
+    Four things are added up, each weighted by how often it is asked for: free GPU that a class can't
+    use at all; free GPU that is left over when a class takes all that it can; what is left of each
+    device when the mix fills it in random order; free GPU beyond what the node's CPU feeds.
+    """
+
+    __slots__ = ("_left", "_memo", "_of_devices", "classes", "cpu_milli", "mgpu", "replicas")
 
     def __init__(self, counts: Iterable[tuple[Shape, int]]) -> None:
-        self.classes = typical_classes(counts)
-        #: Those that a node as a whole may refuse although single devices would do.
-        self.hard = tuple(c for c in self.classes if c.devices > 1 or c.models)
-        self._base: dict[tuple[int, int], int] = {}
+        known = list(counts)
+        self.classes = typical_classes(known)
+        self.replicas = sum(each.count for each in self.classes)
+        #: CPU and GPU asked for in all: the ratio at which a node is used up evenly.
+        self.cpu_milli = sum(count * shape.cpu_milli for shape, count in known)
+        self.mgpu = sum(count * shape.replica_mgpu for shape, count in known)
+        self._left: dict[int, dict[int, int]] = {}
+        self._of_devices: dict[tuple[object, ...], _Devices] = {}
         self._memo: dict[tuple[object, ...], int] = {}
 
     def waste(self, node: NodeBook) -> int:
         """Return the free milli-GPU of ``node`` that the mix can't use, weighted by requests."""
+        free = tuple(sorted(node.free_mgpu)) if node.is_uniform else tuple(node.free_mgpu)
         bounded = node.is_bounded
         key = (
             node.cards_mib,
-            node.models if self.hard else (),
-            tuple(node.free_mgpu),
+            node.models,
+            free,
             node.free_cpu_milli if bounded else 0,
             node.free_memory_mib if bounded else 0,
         )
         known = self._memo.get(key)
         if known is None:
-            known = self._memo[key] = self._waste(node)
+            known = self._memo[key] = self._waste(node, key[:3])
         return known
 
-    def _waste(self, node: NodeBook) -> int:
-        free = [(card, mgpu) for card, mgpu in zip(node.cards_mib, node.free_mgpu, strict=True)]
-        total = sum(self._unusable(card, mgpu) for card, mgpu in free if mgpu > 0)
-        for each in self.classes if node.is_bounded else self.hard:
-            able = [
-                mgpu
-                for (card, mgpu), model in zip(free, node.models, strict=True)
-                if mgpu >= each.need_mgpu(card) and (not each.models or model in each.models)
-            ]
-            if each.models:
-                total += each.count * sum(
-                    mgpu
-                    for (card, mgpu), model in zip(free, node.models, strict=True)
-                    if mgpu >= each.need_mgpu(card) and model not in each.models
-                )
-            if (
-                len(able) < each.devices
-                or node.free_cpu_milli < each.cpu_milli
-                or node.free_memory_mib < each.memory_mib
-            ):
-                total += each.count * sum(able)
-        return total
+    def _waste(self, node: NodeBook, key: tuple[object, ...]) -> int:
+        devices = self._of_devices.get(key)
+        if devices is None:
+            devices = self._of_devices[key] = self._make_devices(node)
+        loss, free = devices.loss, devices.free_mgpu
+        cpu_milli, memory_mib = node.free_cpu_milli, node.free_memory_mib
+        for fit in devices.fits:
+            each = fit.each
+            most = fit.slots // each.devices
+            if each.cpu_milli:
+                most = min(most, cpu_milli // each.cpu_milli)
+            if each.memory_mib:
+                most = min(most, memory_mib // each.memory_mib)
+            if most <= 0:
+                loss += 4 * each.count * free
+                continue
+            hosted = fit.hosted_mgpu * most * each.devices // fit.slots
+            loss += 2 * each.count * (2 * free - fit.able_mgpu - hosted)
+        return loss + self.replicas * self._unfed_mgpu(free, cpu_milli)
 
-    def _unusable(self, card_mib: int, free_mgpu: int) -> int:
-        """Return the part of one device's free amount that is too small, over all classes."""
-        key = (card_mib, free_mgpu)
-        known = self._base.get(key)
-        if known is None:
-            count = sum(c.count for c in self.classes if free_mgpu < c.need_mgpu(card_mib))
-            known = self._base[key] = count * free_mgpu
-        return known
+    def _unfed_mgpu(self, free_mgpu: int, cpu_milli: int) -> int:
+        """Return how much free GPU there is beyond what ``cpu_milli`` feeds, with some margin."""
+        if not self.cpu_milli:
+            return 0
+        fed = max(0, cpu_milli) * self.mgpu * FED_PERCENT // (100 * self.cpu_milli)
+        return max(0, free_mgpu - fed)
+
+    def _make_devices(self, node: NodeBook) -> _Devices:
+        free = [
+            (card, mgpu, model)
+            for card, mgpu, model in zip(node.cards_mib, node.free_mgpu, node.models, strict=True)
+            if mgpu > 0
+        ]
+        total = sum(mgpu for _, mgpu, _ in free)
+        loss = 2 * self.replicas * sum(self._left_of(card, mgpu) for card, mgpu, _ in free)
+        fits = []
+        for each in self.classes:
+            able = slots = hosted = 0
+            for card, mgpu, model in free:
+                need = each.need_mgpu(card)
+                if mgpu >= need and (not each.models or model in each.models):
+                    able += mgpu
+                    slots += mgpu // need
+                    hosted += mgpu - mgpu % need
+            if slots < each.devices:
+                loss += 4 * each.count * total
+            else:
+                fits.append(_Fit(each, able, slots, hosted))
+        return _Devices(total, loss, tuple(fits))
+
+    def _left_of(self, card_mib: int, free_mgpu: int) -> int:
+        """Return what is left of a device once the mix, in random order, has filled it."""
+        left = self._left.setdefault(card_mib, {})
+        if free_mgpu not in left:
+            needs = [(each.need_mgpu(card_mib), each.count) for each in self.classes]
+            for mgpu in sorted(_reachable(free_mgpu, {need for need, _ in needs}) - left.keys()):
+                taking = [(need, count) for need, count in needs if need <= mgpu]
+                asked = sum(count for _, count in taking)
+                kept = sum(count * left[mgpu - need] for need, count in taking)
+                left[mgpu] = kept // asked if asked else mgpu
+        return left[free_mgpu]
+
+
+def _reachable(free_mgpu: int, needs: set[int]) -> set[int]:
+    """Return what can be free on a device, from ``free_mgpu`` down, while ``needs`` are taken."""
+    found = {free_mgpu}
+    ahead = [free_mgpu]
+    while ahead:
+        mgpu = ahead.pop()
+        below = {mgpu - need for need in needs if need <= mgpu} - found
+        found |= below
+        ahead.extend(below)
+    return found
 
 
 def typical_classes(counts: Iterable[tuple[Shape, int]]) -> tuple[MixClass, ...]:

@@ -34,6 +34,7 @@ class Reference:
             for each in snapshot.workloads
         }
         self.at_first = {each.id: len(each.replicas) for each in snapshot.workloads}
+        self.left_overs = {}
         self.fresh = set()
         self.bars = self.find_bars()
 
@@ -644,27 +645,62 @@ class Reference:
 
     def waste(self, node, devices, hosts):
         """Return the free GPU of a node that the mix can't use, weighted by how often it is asked."""
-        total = 0
-        cards = [d for d in self.nodes[node].devices if self.is_usable(node, d)]
-        for workload, count in self.mix():
-            request = workload.request
-            fit = unfit = able = 0
-            for device in cards:
-                mgpu = max(0, devices[node, device.index][0])
-                need = self.need(request, device)
-                model_fits = not workload.gpu_models or device.model in workload.gpu_models
-                if mgpu >= need and model_fits:
-                    fit += mgpu
-                    able += 1
-                else:
-                    unfit += mgpu
-            short = (
-                able < request.devices
-                or hosts[node][0] < request.cpu_milli
-                or hosts[node][1] < request.memory_mib
+        cards = [
+            (device, devices[node, device.index][0])
+            for device in self.nodes[node].devices
+            if self.is_usable(node, device) and devices[node, device.index][0] > 0
+        ]
+        cpu_milli, memory_mib = hosts[node]
+        free = sum(mgpu for _, mgpu in cards)
+        mix = self.mix()
+        asked = sum(count for _, count in mix)
+        total = 2 * asked * sum(self.left_over(device, mgpu, mix) for device, mgpu in cards)
+        for workload, count in mix:
+            able = {
+                device.index: (mgpu, mgpu // self.need(workload.request, device))
+                for device, mgpu in cards
+                if mgpu >= self.need(workload.request, device)
+                and (not workload.gpu_models or device.model in workload.gpu_models)
+            }
+            room = sum(mgpu for mgpu, _ in able.values())
+            filled = sum(
+                able[device.index][1] * self.need(workload.request, device)
+                for device, _ in cards
+                if device.index in able
             )
-            total += count * (unfit + (fit if short else 0))
-        return total
+            slots = sum(times for _, times in able.values())
+            wanted = workload.request.devices
+            fits = 0
+            while (
+                (fits + 1) * wanted <= slots
+                and (fits + 1) * workload.request.cpu_milli <= cpu_milli
+                and (fits + 1) * workload.request.memory_mib <= memory_mib
+            ):
+                fits += 1
+            unusable = free - room if fits else free
+            unfilled = free - (filled * fits * wanted // slots if fits else 0)
+            total += 2 * count * (unusable + unfilled)
+        return total + asked * max(0, free - self.fed(cpu_milli))
+
+    def fed(self, cpu_milli):
+        """Return the GPU that so much CPU feeds, a quarter more than at the ratio of all requests."""
+        cpu = mgpu = 0
+        for workload in self.workloads.values():
+            wanted = max(workload.min_replicas, workload.max_replicas, self.at_first[workload.id])
+            cpu += wanted * workload.request.cpu_milli
+            mgpu += wanted * self.cheapest_mgpu(workload)
+        return max(0, cpu_milli) * mgpu * 125 // (100 * cpu) if cpu else 10**18
+
+    def left_over(self, device, mgpu, mix):
+        """Return what stays free of a device that is filled from the mix in random order."""
+        if device.memory_mib not in self.left_overs:
+            takers = [(self.need(workload.request, device), count) for workload, count in mix]
+            table = self.left_overs[device.memory_mib] = []
+            for free in range(1001):
+                kept = [(count, table[free - need]) for need, count in takers if need <= free]
+                asked = sum(count for count, _ in kept)
+                table.append(sum(count * left for count, left in kept) // asked if kept else free)
+        return self.left_overs[device.memory_mib][mgpu]
 
     def need(self, request, device):
         if request.gpu_memory_mib is None:
