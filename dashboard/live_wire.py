@@ -67,6 +67,7 @@ def day_to_wire(day: Day) -> Json:
         "held": [point.held_mgpu for point in day.points],
         "idle": [point.idle_mgpu for point in day.points],
         "borrowed": [point.borrowed_mgpu for point in day.points],
+        "waiting": [point.waiting for point in day.points],
         "reclaims": [[at_us // 1000, decision_id] for at_us, decision_id in day.reclaims],
     }
 

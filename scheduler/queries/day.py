@@ -1,4 +1,4 @@
-"""The last 24 hours of a pool for one reader: held, idle and borrowed GPU over time, and reclaims.
+"""The last 24 hours of a pool for one reader: held, idle and borrowed GPU, what waits, and reclaims.
 
 Exact step functions out of the ledger's intervals, thinned to a bounded number of points that keeps
 the least and the greatest of each stretch.
@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from scheduler import models
 from scheduler.queries.visibility import Visibility
+from scheduler.queries.waits import read_waits
 
 WINDOW = timedelta(hours=24)
 MAX_POINTS = 600
@@ -28,6 +29,7 @@ class DayPoint:
     held_mgpu: int
     idle_mgpu: int
     borrowed_mgpu: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,15 @@ class _Totals:
     held: dict[int, int]
     idle_mgpu: int
     quota: dict[int, int]
+    waiting: int = 0
 
     def apply(self, what: str, project_id: int, change: int) -> None:
         if what == "held":
             self.held[project_id] += change
         elif what == "idle":
             self.idle_mgpu += change
+        elif what == "waiting":
+            self.waiting += change
         else:
             self.quota[project_id] += change
 
@@ -66,20 +71,25 @@ class _Totals:
             borrowed_mgpu=sum(
                 max(0, held - self.quota.get(project, 0)) for project, held in self.held.items()
             ),
+            waiting=self.waiting,
         )
 
 
 #: (time, what, project id, change)
 _Change = tuple[int, str, int, int]
+#: (workload id, project id, mGPU, from, to)
+_Interval = tuple[int, int, int, int, int | None]
 
 
 def read_day(*, visible: Visibility, pool_id: int, now: datetime) -> Day:
-    """Return the day up to ``now``. Five queries."""
+    """Return the day up to ``now``. Seven queries."""
     to_us = _us(now)
     start_us = _us(now - WINDOW)
+    intervals = _intervals(visible, pool_id, start_us)
     changes = sorted(
         [
-            *_held_changes(visible, pool_id, start_us),
+            *_held_changes(intervals, start_us),
+            *_waiting_changes(visible, pool_id, start_us, intervals),
             *_idle_changes(visible, pool_id, start_us, to_us),
             *_quota_changes(visible, pool_id, start_us),
         ]
@@ -125,13 +135,25 @@ def _walk(changes: Iterable[_Change], *, from_us: int, to_us: int) -> tuple[DayP
     return tuple(points[at_us] for at_us in sorted(points))
 
 
-def _held_changes(visible: Visibility, pool_id: int, start_us: int) -> Iterable[_Change]:
+def _intervals(visible: Visibility, pool_id: int, start_us: int) -> list[_Interval]:
     rows = models.AllocationInterval.objects.filter(
         visible.projects(prefix="project__"),
         Q(to_us__isnull=True) | Q(to_us__gt=start_us),
         pool_id=pool_id,
-    ).values_list("project_id", "mgpu", "from_us", "to_us")
-    for project_id, mgpu, from_us, to_us in rows.iterator():
+    )
+    return list(rows.values_list("workload_id", "project_id", "mgpu", "from_us", "to_us"))
+
+
+def _waiting_changes(
+    visible: Visibility, pool_id: int, start_us: int, intervals: list[_Interval]
+) -> Iterable[_Change]:
+    held = ((workload_id, from_us, to_us) for workload_id, _, _, from_us, to_us in intervals)
+    for at_us, change in read_waits(visible=visible, pool_id=pool_id, start_us=start_us, held=held):
+        yield at_us, "waiting", 0, change
+
+
+def _held_changes(intervals: list[_Interval], start_us: int) -> Iterable[_Change]:
+    for _workload_id, project_id, mgpu, from_us, to_us in intervals:
         yield max(start_us, from_us), "held", project_id, mgpu
         if to_us is not None:
             yield to_us, "held", project_id, -mgpu

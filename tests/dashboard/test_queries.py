@@ -171,6 +171,7 @@ def test_the_day_ends_at_what_is_held_now(scene, everything):
     day = overview.read_overview_day(visible=everything, pool_id=scene.pk, now=timezone.now())
     assert day.points[-1].held_mgpu == 59_250
     assert day.points[-1].borrowed_mgpu == 9_500
+    assert day.points[-1].waiting == models.Workload.objects.filter(phase="pending").count()
     assert day.capacity_mgpu == 64_000
     assert len(day.reclaims) == 1
 

@@ -136,7 +136,7 @@ class Page {
     const now = Date.now();
     const { day } = this;
     if (now - (day.at.at(-1) ?? 0) < POINT_EVERY_MS) return;
-    for (const [name, value] of [["at", now], ["held", kpi.held], ["idle", kpi.idle], ["borrowed", kpi.borrowed]]) day[name].push(value);
+    for (const [name, value] of [["at", now], ["held", kpi.held], ["idle", kpi.idle], ["borrowed", kpi.borrowed], ["waiting", kpi.waiting]]) day[name].push(value);
     day.to = now;
     this.chart.show(day);
     showSparks(this.root, day);
