@@ -8,6 +8,7 @@ from django.views.i18n import JavaScriptCatalog, set_language
 
 from dashboard.admin.site import site
 from dashboard.views import (
+    chosen,
     decisions,
     idle,
     inference,
@@ -27,6 +28,7 @@ urlpatterns = [
     path("overview/day", overview.overview_day, name="overview_day"),
     path("demonstration", overview.choose_demonstration, name="choose_demonstration"),
     path("workloads", workloads.workloads, name="workloads"),
+    path("workloads/chosen", chosen.chosen, name="workloads_chosen"),
     path("workloads/new", workloads.submit, name="workload_new"),
     path("workloads/<int:workload_id>", workloads.workload, name="workload"),
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),

@@ -26,6 +26,8 @@ class WorkloadFilter:
     kind: str = ""
     text: str = ""
     after_id: int | None = None
+    #: Only these; empty: all.
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class WorkloadRow:
 
     id: int
     name: str
+    project_id: int
+    department_id: int
     project_name: str
     color: int
     kind: str
@@ -204,6 +208,8 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
     rows = models.Workload.objects.filter(
         visible.projects(prefix="project__"), deleted_at__isnull=True
     )
+    if wanted.ids:
+        rows = rows.filter(pk__in=wanted.ids)
     if wanted.project_id is not None:
         rows = rows.filter(project_id=wanted.project_id)
     if wanted.phase:
@@ -221,6 +227,8 @@ def _row(row: models.Workload, state: PoolState | None) -> WorkloadRow:
     return WorkloadRow(
         id=row.id,
         name=row.name,
+        project_id=row.project_id,
+        department_id=row.project.department_id,
         project_name=row.project.name,
         color=row.project.color,
         kind=row.kind,

@@ -7,6 +7,7 @@ const MODULES = {
   overview: () => import("./live/overview.js"),
   "quota-editor": () => import("./ui/quota_editor.js"),
   quotas: () => import("./live/quotas.js"),
+  chosen: () => import("./ui/chosen.js"),
   filters: () => import("./ui/filters.js"),
   workload: () => import("./ui/workload.js"),
   again: () => import("./ui/again.js"),

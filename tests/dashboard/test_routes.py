@@ -54,6 +54,8 @@ class Form:
     """A form: a foreign project in it is answered as a missing one is."""
 
     fields: dict[str, str] = field(default_factory=dict)
+    #: Of what the ``{id}`` is.
+    kind: str = "project"
     #: Whether the page that it leads to is compared too; a report's figures grow by the second.
     follow: bool = True
 
@@ -87,6 +89,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "choose_demonstration": Form({"demonstration": "one-card"}),
     "workloads": Page(asks=("project={id}", "q={name}", "after=999999")),
     "workload_new": Form(WORKLOAD),
+    "workloads_chosen": Form({"do": "stop", "id": "{id}"}, kind="workload"),
     "workload": Thing("workload"),
     "workload_stop": Thing("workload", "post"),
     "workload_start": Thing("workload", "post"),
@@ -310,7 +313,7 @@ def test_a_foreign_project_in_a_form_is_answered_as_a_missing_one(client, foreig
         if not isinstance(route, Form):
             continue
         answers = []
-        for number in (numbers := (foreign["project"], MISSING)):
+        for number in (numbers := (foreign[route.kind], MISSING)):
             fields = {
                 key.format(id=number): value.format(id=number, saved=MISSING)
                 for key, value in route.fields.items()

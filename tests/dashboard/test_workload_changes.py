@@ -99,3 +99,63 @@ def test_a_viewer_may_not_change_a_priority(scene, client):
     assert "may only look at" in answer.content.decode()
     work.refresh_from_db()
     assert work.priority == before
+
+
+# --- Several at once ------------------------------------------------------------------------------
+
+
+def choose(*names):
+    return [models.Workload.objects.get(name=name).pk for name in names]
+
+
+def test_stopping_several_names_what_is_lost(scene, pages):
+    # Given a training that has saved, one that has not, a service, and one that waits
+    models.Workload.objects.filter(name="pose-x").update(checkpoint={"epoch": 21})
+    models.Workload.objects.filter(name="seg-eval").update(checkpoint={})
+    ids = choose("pose-x", "seg-eval", "llama-70b", "seg-xl")
+    # When they are chosen to be stopped
+    page = pages.get("/workloads/chosen", {"do": "stop", "id": ids}).content.decode()
+    # Then each line says what is lost
+    assert "Stop 4 workloads?" in page
+    assert "saved at epoch 21; what came after may be lost" in page
+    assert "has reported no checkpoint: its work so far may be lost" in page
+    assert "answers no more requests" in page
+    assert "waits; nothing is lost but its turn" in page
+
+
+def test_each_of_several_has_its_own_audit_entry(scene, pages):
+    ids = choose("pose-x", "seg-xl")
+    before = models.AuditEntry.objects.count()
+    answer = pages.post(
+        "/workloads/chosen", {"do": "stop", "id": ids, "back": "state=running"}, follow=True
+    )
+    assert answer.redirect_chain[-1][0] == "/workloads?state=running"
+    assert "2 workloads are being stopped." in answer.content.decode()
+    entries = models.AuditEntry.objects.order_by("id")[before:]
+    assert [entry.action for entry in entries] == ["workload.stop", "workload.stop"]
+    # And what has ended is started again the same way, what has not is left out with the reason
+    page = pages.get("/workloads/chosen", {"do": "start", "id": ids}).content.decode()
+    assert "Start 1 workload again?" in page
+    assert "pose-x (has not ended)" in page
+    pages.post("/workloads/chosen", {"do": "start", "id": ids[1:]})
+    assert models.Workload.objects.get(name="seg-xl").phase == Phase.PENDING
+
+
+def test_of_several_a_researcher_stops_only_what_the_role_may(scene, client, researcher):
+    # Given a training and a service of the researcher's project, and work of another project
+    client.force_login(researcher)
+    service = models.Workload.objects.filter(project__name="nlp-lab").exclude(kind="inference")
+    own = service.filter(phase="running").first()
+    shown = models.Workload.objects.filter(project__name="nlp-lab", phase="running").last()
+    models.Workload.objects.filter(pk=shown.pk).update(kind="inference")
+    assert own.pk != shown.pk
+    ids = [own.pk, shown.pk, *choose("seg-eval")]
+    page = client.get("/workloads/chosen", {"do": "stop", "id": ids}).content.decode()
+    assert f"{shown.name} (view only)" in page
+    assert "seg-eval" not in page
+    # When all are sent all the same, then only the training is stopped, and the reason is said
+    answer = client.post("/workloads/chosen", {"do": "stop", "id": ids}, follow=True)
+    assert "1 workload is being stopped." in answer.content.decode()
+    assert "Send a request to serve" in answer.content.decode()
+    stopped = models.Workload.objects.filter(stop_requested=True)
+    assert [work.pk for work in stopped] == [own.pk]

@@ -11,6 +11,7 @@ export function start(bar) {
   bar.querySelector("[data-menu]")?.addEventListener("click", (event) => switchMenu(event.currentTarget));
   document.addEventListener("click", onClick);
   document.addEventListener("submitted", onSubmitted);
+  document.addEventListener("htmx:afterSwap", onSwapped);
   startFind(bar.querySelector(".find"));
   for (const dialog of document.querySelectorAll("dialog[data-open]")) dialog.showModal();
 }
@@ -73,6 +74,12 @@ function onClick(event) {
   if (rail?.classList.contains("open") && !event.target.closest("#rail, [data-menu]")) rail.classList.remove("open");
 }
 
+/** What is fetched into the dialog opens it. */
+function onSwapped(event) {
+  const dialog = event.detail.target.closest("[data-dialog]");
+  if (dialog && !dialog.open) dialog.showModal();
+}
+
 /** A form in the dialog was accepted: the page under it stays and says so. */
 function onSubmitted(event) {
   event.target.closest("dialog")?.close();
@@ -80,7 +87,5 @@ function onSubmitted(event) {
 }
 
 async function openForm(address) {
-  const dialog = document.querySelector("[data-dialog]");
   await globalThis.htmx.ajax("GET", address, { target: "#dialog-body", swap: "innerHTML" });
-  dialog.showModal();
 }
