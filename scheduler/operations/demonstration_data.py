@@ -65,7 +65,12 @@ class Demonstration:
 
 
 def training(
-    *, epoch_s: str = "3", epochs: int = 3000, passes: int = 6, seed: int = 0
+    *,
+    epoch_s: str = "3",
+    epochs: int = 3000,
+    passes: int = 6,
+    checkpoint_every: int = 4,
+    seed: int = 0,
 ) -> tuple[str, ...]:
     """Return the command of the example training; the seed gives each its own learning rate."""
     return (
@@ -79,6 +84,11 @@ def training(
         str(passes),
         "--rate",
         f"0.000{3 + seed % 5}",
+        # Saving takes a moment, so that an interruption can be watched.
+        "--checkpoint-every",
+        str(checkpoint_every),
+        "--save-seconds",
+        "1.5",
     )
 
 
@@ -273,7 +283,7 @@ def _rack_command(kind: str, name: str, number: int) -> tuple[str, ...]:
         case "workspace":
             return workspace()
         case _:
-            return training(epoch_s="20", seed=number)
+            return training(epoch_s="20", checkpoint_every=1, seed=number)
 
 
 def _racks() -> Demonstration:

@@ -199,10 +199,16 @@ def gateway(town):
     port = free_port()
     made = Gateway()
     config = uvicorn.Config(
-        made, host="127.0.0.1", port=port, lifespan="on", log_level="error", backlog=2048
+        made,
+        host="127.0.0.1",
+        port=port,
+        lifespan="on",
+        log_level="error",
+        backlog=2048,
+        timeout_graceful_shutdown=3,
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_until(lambda: server.started, within_s=20, what="the gateway serves")
     yield GatewayThread(made, port, server, thread)
