@@ -76,8 +76,9 @@ function onClick(event) {
 
 /** What is fetched into the dialog opens it. */
 function onSwapped(event) {
-  const dialog = event.detail.target.closest("[data-dialog]");
-  if (dialog && !dialog.open) dialog.showModal();
+  if (event.detail.target.id !== "dialog-body") return;
+  const dialog = event.detail.target.closest("dialog");
+  if (!dialog.open) dialog.showModal();
 }
 
 /** A form in the dialog was accepted: the page under it stays and says so. */

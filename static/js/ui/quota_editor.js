@@ -7,11 +7,6 @@ export function start(form) {
   form.addEventListener("input", () => {
     changed = true;
   });
-  document.body.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id !== "dialog-body") return;
-    const dialog = event.detail.target.closest("dialog");
-    if (!dialog.open) dialog.showModal();
-  });
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.getResponseHeader("HX-Redirect")) changed = false;
   });
