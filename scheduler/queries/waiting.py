@@ -126,11 +126,9 @@ def _row(state: PoolState, workload: WorkloadState) -> WaitingRow:
 
 def _vacating(state: PoolState, workload: WorkloadState) -> Phrase:
     leaving = [r for r in state.replicas if r.vacated_for_id == workload.id]
+    project_ids = dict.fromkeys(state.workloads[r.workload_id].project_id for r in leaving)
     names = join(
-        [
-            (strong(state.projects[state.workloads[r.workload_id].project_id].name),)
-            for r in {r.workload_id: r for r in leaving}.values()
-        ],
+        [(strong(state.projects[project_id].name),) for project_id in project_ids],
         separator=_(", "),
     )
     if any(r.stop_code == "preempt" for r in leaving):
