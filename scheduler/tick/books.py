@@ -13,6 +13,7 @@ from scheduler.core.vocabulary import END_PHASES, ReplicaPhase
 
 log = logging.getLogger(__name__)
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One figure that is not what it derives from."""
