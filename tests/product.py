@@ -86,6 +86,8 @@ class Product:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        # Work outlives the product on purpose; it ends when its directory is gone from its place.
+        shutil.rmtree(self.data / "workloads", ignore_errors=True)
 
     # --- What it says ----------------------------------------------------------------------------
 
