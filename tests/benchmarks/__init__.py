@@ -1,0 +1,1 @@
+"""Tests of what the benchmarks and simulations play, on small extracts of the traces."""
