@@ -240,7 +240,7 @@ class Search:
         """Yield the sets that work, of which no part works, in which ``wholes`` workloads stop, each
         with the number of moves that it needs.
         """
-        ways = [list(ways_to_take(candidate, self._session.later)) for candidate in group]
+        ways = [self._ways(candidate) for candidate in group]
         chosen: list[Taken] = []
 
         def grow(at: int, left: int) -> Iterator[tuple[list[Taken], int]]:
@@ -260,6 +260,14 @@ class Search:
                     chosen.pop()
 
         yield from grow(0, wholes)
+
+    def _ways(self, candidate: Candidate) -> list[Taken]:
+        """Return what can be taken of ``candidate``; too much of that can't be tried either."""
+        bound = max(1, self._tries_left)
+        ways = list(islice(ways_to_take(candidate, self._session.later), bound + 1))
+        if len(ways) > bound:
+            raise BoundReached
+        return ways
 
     def _complete(self, chosen: list[Taken], *, straddling: bool) -> bool:
         """Test whether ``chosen``, which is out in the trial, works; count the try."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from scheduler.core.books import Books
 from scheduler.core.ordering import ratio
@@ -53,18 +52,33 @@ def _half_row(queue: Queue) -> tuple[int, int, int]:
 
 
 def ways_to_take(candidate: Candidate, books: Books) -> Iterator[Taken]:
-    """Yield what can be taken of a candidate: sets of further replicas, unlike ones only, or all."""
+    """Yield what can be taken of a candidate: sets of further replicas, unlike ones only, or all.
+
+    Of those that are alike the first ones are taken, so that there is a set for each number of them.
+    """
     helds = sorted(candidate.job.held, key=lambda held: (held.place.node, held.place.devices))
-    seen = set()
-    for size in range(1, candidate.job.spare + 1):
-        if size == len(helds):
-            break
-        for subset in combinations(helds, size):
-            kind = tuple(sorted(_kind_of(held, books) for held in subset))
-            if kind not in seen:
-                seen.add(kind)
-                yield Taken(candidate, subset)
+    kinds: dict[_Kind, list[Held]] = {}
+    for held in helds:
+        kinds.setdefault(_kind_of(held, books), []).append(held)
+    alike = list(kinds.values())
+    for size in range(1, min(candidate.job.spare, len(helds) - 1) + 1):
+        for subset in _unlike_sets(alike, size):
+            yield Taken(candidate, tuple(sorted(subset, key=helds.index)))
     yield Taken(candidate, tuple(helds))
+
+
+def _unlike_sets(alike: Sequence[list[Held]], size: int) -> Iterator[list[Held]]:
+    """Yield the sets of ``size`` that differ in how many of each kind there are."""
+    if not size:
+        yield []
+        return
+    if not alike:
+        return
+    first, rest = alike[0], alike[1:]
+    left = sum(map(len, rest))
+    for number in range(min(len(first), size), max(0, size - left) - 1, -1):
+        for others in _unlike_sets(rest, size - number):
+            yield [*first[:number], *others]
 
 
 _Kind = tuple[int, tuple[tuple[int, int, int, str], ...]]
