@@ -23,6 +23,8 @@ HELP = """usage: python3 manage.py COMMAND [...]
   report        consumption: who held, borrowed and left idle how much
   ledger        check the usage ledger, or roll its hours up
   bench         take figures and print them beside their goals
+  replay        play a recorded trace through the scheduler in simulated time
+  simulate      a day of one pool, lent or in fixed halves, in simulated time
   test          set up all that tests need and run them
   lock          make the lock files anew from the requirements files
   changepassword admin    set the first user's password anew

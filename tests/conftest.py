@@ -167,3 +167,12 @@ def _reason_of(report):
 
 def _has_postgres():
     return bool(os.environ.get("TIDEGATE_TEST_POSTGRES_URL"))
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request):
+    """Leave the test's database on PostgreSQL: the whole server goes with the run.
+
+    Gateways in threads may still hold connections to it, and a database in use can't be dropped.
+    """
+    return ON_POSTGRES or request.config.getvalue("reuse_db")
