@@ -70,7 +70,6 @@ def test_another_file_is_refused(tmp_path):
         read_trace(tmp_path / "none.csv", skip=0, limit=1)
 
 
-@pytest.mark.full
 def test_what_is_lent_is_used_and_no_service_gets_less_for_it():
     lent, halves = simulate_day(name="lent", shared=True), simulate_day(name="halves", shared=False)
     assert max(halves.training_gpu) <= 16
@@ -83,7 +82,6 @@ def test_what_is_lent_is_used_and_no_service_gets_less_for_it():
     assert all(first >= second for first, second in both)
 
 
-@pytest.mark.full
 def test_the_picture_needs_nothing_from_elsewhere(tmp_path):
     out = tmp_path / "day.html"
     call_command("simulate", "day", "--out", str(out))
