@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
@@ -230,8 +230,8 @@ def _evict(work: _Work, decision: plans.Evict) -> int:
         served.generation += 1
         served.save(update_fields=["generation"])
         work.loaded.workloads[served.pk] = served
-    _nominate_moved(work, decision)
-    return sum(len(victim.replica_ids) for victim in decision.victims)
+    _move(work, decision, record)
+    return sum(len(victim.replica_ids) for victim in decision.victims) + len(decision.moves)
 
 
 def _leave(
@@ -300,13 +300,25 @@ def _nominate(work: _Work, workload: models.Workload, placements: tuple[Placemen
     )
 
 
-def _nominate_moved(work: _Work, decision: plans.Evict) -> None:
-    """Keep the new places of replicas that are moved, so that they run again at once."""
-    by_workload: dict[int, list[Placement]] = {}
-    for replica_id, placement in decision.moves.items():
-        by_workload.setdefault(work.loaded.replicas[replica_id].workload_id, []).append(placement)
-    for workload_id, placements in by_workload.items():
-        _nominate(work, work.loaded.workloads[workload_id], tuple(placements))
+def _move(work: _Work, decision: plans.Evict, record: models.Decision) -> None:
+    """Ask replicas to leave for new places, which are kept for them: they run again at once."""
+    by_workload: dict[int, list[int]] = {}
+    for replica_id in decision.moves:
+        workload_id = work.loaded.replicas[replica_id].workload_id
+        by_workload.setdefault(workload_id, []).append(replica_id)
+    for workload_id, replica_ids in by_workload.items():
+        workload = work.lock(workload_id)
+        alive = workload.replicas.exclude(phase=ReplicaPhase.ENDED).count()
+        moved = plans.Victim(
+            workload_id=workload_id,
+            replica_ids=tuple(replica_ids),
+            whole=len(replica_ids) == alive,
+            freed_mgpu=sum(work.loaded.replicas[pk].mgpu for pk in replica_ids),
+        )
+        loss = _loss(work, workload, moved)
+        _leave(work, replace(decision, rule=Rule.CONSOLIDATE), record, workload, moved)
+        _party(record, models.DecisionParty.Role.VICTIM, len(decision.victims), workload, loss)
+        _nominate(work, workload, tuple(decision.moves[pk] for pk in replica_ids))
 
 
 def _record_holds(work: _Work, plan: plans.Plan) -> int:

@@ -143,3 +143,24 @@ def test_a_further_replica_does_not_start_before_the_minimum_whose_place_is_stil
     assert given.decide().started == []
     # When it is gone, the minimum starts first and the further worker after it
     assert given.wait().decide().started == ["elastic", "elastic"]
+
+
+def test_a_service_of_many_like_replicas_gives_back_as_many_as_are_lacking():
+    # Given a preemptible service of A (quota 0) with 40 replicas of a whole card, one of them its
+    # minimum, on a full node; there are 2 ** 39 subsets of its further replicas
+    given = (
+        Cluster(gpus="40")
+        .department("d", quota="40")
+        .project("a", of="d", quota="0")
+        .project("c", of="d", quota="3")
+        .inference("wide", of="a", gpu="1", on=list(range(40)), preemptible=True, most=40)
+    )
+    # When C, which is guaranteed 3, asks for 3 cards
+    outcome = given.training("c-0", of="c", gpu="1", devices=3).settle()
+    # Then exactly three replicas go, and the service runs on with the rest
+    assert outcome.started == ["c-0"]
+    assert outcome.evictions == [("reclaim", "c-0", ["wide"])]
+    (decision, *_) = outcome.plan.decisions
+    (victim,) = decision.victims
+    assert (len(victim.replica_ids), victim.whole) == (3, False)
+    assert given.replicas("wide") == 37

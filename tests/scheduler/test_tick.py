@@ -391,3 +391,25 @@ def test_what_a_pool_offers_is_recorded_over_time(ticker):
     old, new = models.CapacityInterval.objects.order_by("id")
     assert (new.capacity_mgpu, new.to_us) == (0, None)
     assert old.to_us == new.from_us
+
+
+def test_consolidation_moves_real_work_to_make_one_hole(ticker):
+    # Given two cards, each half held by a training that may be moved, in a pool that consolidates
+    place = places.card(devices=2).department("d", quota="2").project("p", of="d", quota="2")
+    models.NodePool.objects.update(spread=True, consolidation=True)
+    place.submit("one", of="p", gpu="0.50", command=["fake", "ignores-term"], grace_s=3)
+    place.submit("two", of="p", gpu="0.50", command=["fake", "ignores-term"], grace_s=3)
+    ticker.settle()
+    held = models.Device.objects.order_by("index").values_list("allocated_mgpu", flat=True)
+    assert list(held) == [500, 500]
+    # When a whole card is asked for
+    place.submit("whole", of="p", gpu="1", command=["fake"])
+    ticker.tick(seconds=1)
+    # Then one of the two leaves, and both it and the newcomer have places kept for them
+    assert sorted(place.phases().values()) == ["pending", "running", "stopping"]
+    assert models.Nomination.objects.count() == 2
+    ticker.settle(ticks=10)
+    assert set(place.phases().values()) == {"running"}
+    assert list(held.all()) in ([1000, 1000],)
+    assert sorted(w.attempts for w in models.Workload.objects.all()) == [1, 1, 2]
+    assert_sound()
