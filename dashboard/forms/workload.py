@@ -14,7 +14,7 @@ from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, parse_gpu
 from scheduler.core.vocabulary import Kind, Priority
 from scheduler.operations.services import Scaling
-from scheduler.operations.workloads import MAX_REPLICAS, Submission, find_problems
+from scheduler.operations.submissions import MAX_REPLICAS, Submission, find_problems
 from scheduler.queries.workloads import ProjectChoice
 
 KINDS = (

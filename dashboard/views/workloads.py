@@ -21,7 +21,7 @@ from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase
-from scheduler.operations import services
+from scheduler.operations import services, submissions
 from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
@@ -93,14 +93,14 @@ def submit(request: HttpRequest) -> HttpResponse:
         return _form_page(request, form)
     form = WorkloadForm(request.POST, projects=projects)
     if not form.is_valid():
-        for problem in operations.find_taken_name(
+        for problem in submissions.find_taken_name(
             project_id=form.cleaned_data.get("project"), name=form.cleaned_data.get("name")
         ):
             form.add_error(problem.field, problems.in_words(problem))
         return _form_page(request, form)
     named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
     pool = (named or list(pools))[0]
-    warnings = operations.find_warnings(
+    warnings = submissions.find_warnings(
         submission=form.submission, project_id=form.cleaned_data["project"], pool_id=pool.id
     )
     if warnings and request.POST.get("confirmed") != "yes":
@@ -144,7 +144,7 @@ def change_priority(request: HttpRequest, workload_id: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, detail, form=form)
     priority, explicit = form.cleaned_data["priority"], form.explicit
-    warnings = operations.find_priority_warnings(
+    warnings = submissions.find_priority_warnings(
         workload_id=workload_id, priority=priority, preemptible=explicit
     )
     if warnings and request.POST.get("confirmed") != "yes" and _may_act(request, detail):

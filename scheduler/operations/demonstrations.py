@@ -10,7 +10,7 @@ from django.db import transaction
 from scheduler import models
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import nodes, quotas, workloads
+from scheduler.operations import nodes, quotas, submissions, workloads
 from scheduler.operations.authority import Authority
 from scheduler.operations.demonstration_data import Demonstration, NodeShape, Unit, Work
 
@@ -109,7 +109,7 @@ def _submit(
     workloads.submit_workload(
         project_id=project.pk,
         pool_id=pool.pk,
-        submission=workloads.Submission(
+        submission=submissions.Submission(
             name=work.name,
             kind=work.kind,
             command=work.command,

@@ -12,11 +12,11 @@ from django.db import transaction
 from scheduler import models
 from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import audit, services, workloads
+from scheduler.operations import audit, services, submissions
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
 from scheduler.operations.services import Scaling
-from scheduler.operations.workloads import Submission
+from scheduler.operations.submissions import Submission
 
 Status = models.ServeRequest.Status
 
@@ -53,7 +53,7 @@ def ask_to_serve(
         raise NotFound("node pool")
     submission = replace(submission, kind=Kind.INFERENCE)
     problems = [
-        *workloads.find_problems(submission=submission),
+        *submissions.find_problems(submission=submission),
         *services.find_scaling_problems(
             scaling=scaling,
             min_replicas=submission.min_replicas,

@@ -11,7 +11,7 @@ from django.db import transaction
 from scheduler import events, models
 from scheduler.core.autoscale import DEMAND_METRICS, Metric
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase
-from scheduler.operations import audit, workloads
+from scheduler.operations import audit, submissions, workloads
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, SubmitRefused
 
@@ -50,7 +50,7 @@ def submit_service(
     *,
     project_id: int,
     pool_id: int,
-    submission: workloads.Submission,
+    submission: submissions.Submission,
     scaling: Scaling,
     authority: Authority,
     now: datetime,
@@ -67,7 +67,7 @@ def submit_service(
     )
     low, high = submission.min_replicas, submission.max_replicas
     problems = [
-        *workloads.find_problems(submission=submission),
+        *submissions.find_problems(submission=submission),
         *find_scaling_problems(scaling=scaling, min_replicas=low, max_replicas=high),
     ]
     if problems:
@@ -234,8 +234,8 @@ def _count_problems(scaling: Scaling) -> list[Problem]:
         ("target_percent", scaling.target_percent, 1, 100),
         ("hard_limit", scaling.hard_limit, 0, 10**6),
         ("waiting_limit", scaling.waiting_limit, 1, 10**5),
-        ("initial_replicas", scaling.initial_replicas, 0, workloads.MAX_REPLICAS),
-        ("activation_replicas", scaling.activation_replicas, 1, workloads.MAX_REPLICAS),
+        ("initial_replicas", scaling.initial_replicas, 0, submissions.MAX_REPLICAS),
+        ("activation_replicas", scaling.activation_replicas, 1, submissions.MAX_REPLICAS),
     ]
     return [p for name, value, low, high in bounds if (p := _bound(name, value, low, high))]
 

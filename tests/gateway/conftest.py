@@ -21,7 +21,7 @@ import uvicorn
 from scheduler import events, models
 from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
-from scheduler.operations import gateway_keys, services, workloads
+from scheduler.operations import gateway_keys, services, submissions
 from scheduler.operations.authority import SYSTEM
 from tests.product import wait_until
 from tests.scheduler.conftest import ticker  # noqa: F401 - a fixture of the tests here
@@ -88,7 +88,7 @@ class Town:
     replicas: list[ReplicaProcess] = field(default_factory=list)
 
     def service(self, name, *, of="prod-inference", gpu="0.01", low=1, high=3, **scaling):
-        submission = workloads.Submission(
+        submission = submissions.Submission(
             name=name,
             kind=Kind.INFERENCE,
             command=["serve"],

@@ -10,7 +10,7 @@ import redis.asyncio
 from scheduler import events, models
 from scheduler.core.autoscale import Bucket, Metric
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import services, workloads
+from scheduler.operations import services, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.refused import SubmitRefused
 from scheduler.telemetry import demand
@@ -82,7 +82,7 @@ def serve(transactional_db, ticker):
         workload = services.submit_service(
             project_id=place.projects[of].pk,
             pool_id=place.pool.pk,
-            submission=workloads.Submission(
+            submission=submissions.Submission(
                 name="chat",
                 kind=Kind.INFERENCE,
                 command=["fake", f"ready={ready}"],
@@ -249,7 +249,7 @@ def test_a_service_that_came_as_a_plain_workload_is_served_alike(serve, ticker):
     plain = workloads.submit_workload(
         project_id=project.pk,
         pool_id=models.NodePool.objects.get().pk,
-        submission=workloads.Submission(
+        submission=submissions.Submission(
             name="plain", kind=Kind.INFERENCE, command=["fake"], request_mgpu=10
         ),
         authority=SYSTEM,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from scheduler import models
 from scheduler.core.units import UNLIMITED_MGPU, parse_gpu
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import nodes, quotas, workloads
+from scheduler.operations import nodes, quotas, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -50,7 +50,7 @@ class Place:
         return self
 
     def submit(self, name, *, of, gpu, kind=Kind.TRAINING, at=START, **changes):
-        submission = workloads.Submission(
+        submission = submissions.Submission(
             name=name,
             kind=kind,
             command=changes.pop("command", ["sleep", "600"]),

@@ -7,7 +7,7 @@ import pytest
 from scheduler import models
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import quotas, workloads
+from scheduler.operations import quotas, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.refused import QuotaRefused, StateRefused, SubmitRefused
 from tests.scheduler import places
@@ -40,7 +40,7 @@ def test_a_bad_submission_names_the_field_and_leaves_nothing_behind(changes, fie
         workloads.submit_workload(
             project_id=place.projects["unit-a"].pk,
             pool_id=place.pool.pk,
-            submission=workloads.Submission(**values),
+            submission=submissions.Submission(**values),
             authority=SYSTEM,
             now=START,
         )
@@ -59,14 +59,14 @@ def test_a_name_is_used_once_in_a_project():
 def test_the_priority_trap_is_told_before_submission():
     # Given prod-training with a guarantee of 0, when a training there is raised to high
     place = places.article()
-    raised = workloads.Submission(
+    raised = submissions.Submission(
         name="important",
         kind=Kind.TRAINING,
         command=["true"],
         request_mgpu=90,
         priority=125,
     )
-    found = workloads.find_warnings(
+    found = submissions.find_warnings(
         submission=raised, project_id=place.projects["prod-training"].pk, pool_id=place.pool.pk
     )
     # Then the warning has the figures and the way out

@@ -159,14 +159,14 @@ class _Scene:
 
     def _submit(self) -> None:
         from scheduler.core.vocabulary import Kind
-        from scheduler.operations import workloads
+        from scheduler.operations import submissions, workloads
         from scheduler.operations.authority import SYSTEM
 
         self.number += 1
         workloads.submit_workload(
             project_id=self.project_ids[self.number % len(self.project_ids)],
             pool_id=self.pool_id,
-            submission=workloads.Submission(
+            submission=submissions.Submission(
                 name=f"w-{self.number}", kind=Kind.TRAINING, command=["fake"], request_mgpu=1000
             ),
             authority=SYSTEM,

@@ -19,7 +19,7 @@ from scheduler.core.vocabulary import Kind
 from scheduler.engines.base import ReplicaKey
 from scheduler.management.verify.layout import Layout
 from scheduler.management.verify.readers import MARKER, Processes, read_processes, settle
-from scheduler.operations import nodes, quotas, workloads
+from scheduler.operations import nodes, quotas, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import Unit
 from scheduler.operations.refused import NodeRefused, NotFound
@@ -92,7 +92,7 @@ class Scene:
         workload = workloads.submit_workload(
             project_id=self.projects[project],
             pool_id=self.pool_id,
-            submission=workloads.Submission(
+            submission=submissions.Submission(
                 name=name,
                 kind=kind,
                 command=list(command),

@@ -19,7 +19,7 @@ from scheduler.core.vocabulary import Kind
 from scheduler.management.verify.readers import MARKER
 from scheduler.management.verify.scene import GRACE_S, Scene
 from scheduler.management.verify.stage import Stage
-from scheduler.operations import gateway_keys, services, workloads
+from scheduler.operations import gateway_keys, services, submissions
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import service
 from scheduler.queries import services as queries
@@ -65,7 +65,7 @@ def submit(
     workload = services.submit_service(
         project_id=scene.projects[project],
         pool_id=scene.pool_id,
-        submission=workloads.Submission(
+        submission=submissions.Submission(
             name=name,
             kind=Kind.INFERENCE,
             command=[*service(model=name), *more],
