@@ -13,6 +13,8 @@ from scheduler.tick import run
 
 #: A tick looks again for this part of its period, so that ends and submissions are met at once.
 LINGER_SHARE = 0.8
+#: Rolling up is done each minute; a long backlog leaves time for ticks.
+ROLL_UP_FOR_S = 10.0
 
 
 @shared_task(name="scheduler.tasks.tick", ignore_result=True)
@@ -24,5 +26,5 @@ def tick() -> None:
 
 @shared_task(name="scheduler.tasks.roll_up_usage", ignore_result=True)
 def roll_up_usage() -> None:
-    """Roll up the ledger's next closed hours: a day at most, until all are."""
-    usage_rollup.roll_up(now=run.utc_now())
+    """Roll up the ledger's closed hours; what is left after some seconds the next run does."""
+    usage_rollup.catch_up(now=run.utc_now(), within_s=ROLL_UP_FOR_S)

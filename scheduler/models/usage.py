@@ -21,6 +21,8 @@ class AllocationInterval(models.Model):
     pool = models.ForeignKey(NodePool, on_delete=models.PROTECT, related_name="+")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
     devices = models.JSONField(default=list)
+    #: The model of its devices at that time: one name where all are alike, else one a device.
+    gpu_models = models.JSONField(default=list)
     mgpu = models.PositiveIntegerField()
     cpu_milli = models.PositiveIntegerField(default=0)
     memory_mib = models.PositiveIntegerField(default=0)
@@ -28,6 +30,18 @@ class AllocationInterval(models.Model):
     preemptible = models.BooleanField()
     from_us = models.BigIntegerField()
     to_us = models.BigIntegerField(null=True, blank=True)
+    #: Since when this start was waited for; empty: not known.
+    asked_us = models.BigIntegerField(null=True, blank=True)
+    #: When it ran, or answered; empty: not yet, or never.
+    running_us = models.BigIntegerField(null=True, blank=True)
+    #: Why it was ended: a rule of the core or the code of an act; empty: by itself, or not yet.
+    ended_by = models.CharField(max_length=40, blank=True)
+    #: Whose request it made room for.
+    ended_for = models.ForeignKey(
+        Project, on_delete=models.PROTECT, related_name="+", null=True, blank=True
+    )
+    #: Work since its start or its last mark of having saved, when it was asked to go.
+    lost_us = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [

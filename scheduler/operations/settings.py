@@ -11,9 +11,11 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler import events, models
-from scheduler.operations import audit
+from scheduler.core.instants import to_us
+from scheduler.operations import audit, usage_rollup
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, Refused
+from scheduler.queries import usage_blocks
 
 
 class SettingRefused(Refused):
@@ -88,6 +90,7 @@ def set_price(
         )
     before = models.GpuPrice.objects.filter(gpu_model=gpu_model, from_at=from_at).first()
     old = str(before.price_per_hour) if before else None
+    mark = usage_blocks.price_mark()
     price, _ = models.GpuPrice.objects.update_or_create(
         gpu_model=gpu_model, from_at=from_at, defaults={"price_per_hour": price_per_hour}
     )
@@ -99,6 +102,7 @@ def set_price(
         before={"price_per_hour": old},
         after={"price_per_hour": str(price_per_hour), "gpu_model": gpu_model},
     )
+    usage_rollup.prices_changed(before=mark, from_us=to_us(from_at))
     return price
 
 
@@ -120,7 +124,9 @@ def remove_price(*, price_id: int, authority: Authority, now: datetime) -> None:
         target=price,
         before={"price_per_hour": str(price.price_per_hour), "gpu_model": price.gpu_model},
     )
+    mark = usage_blocks.price_mark()
     price.delete()
+    usage_rollup.prices_changed(before=mark, from_us=to_us(price.from_at))
 
 
 def _require(authority: Authority) -> None:

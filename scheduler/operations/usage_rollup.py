@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -59,6 +60,26 @@ def forget_after(*, at_us: int) -> None:
     if state is not None and state.until_us is not None and state.until_us > at_us:
         state.until_us = at_us // HOUR_US * HOUR_US
         state.save(update_fields=["until_us"])
+
+
+@transaction.atomic
+def prices_changed(*, before: str, from_us: int) -> None:
+    """Take back the hours from ``from_us`` on: what is before it was not repriced.
+
+    ``before``: the mark of the prices before the change. Blocks made with others stay unused.
+    """
+    forget_after(at_us=from_us)
+    models.UsageRollup.objects.filter(pk=1, prices=before).update(prices=usage_blocks.price_mark())
+
+
+def catch_up(*, now: datetime, within_s: float) -> int:
+    """Roll up day after day until nothing is left or the time is over; return the hours."""
+    until, hours = time.monotonic() + within_s, 0
+    while done := roll_up(now=now):
+        hours += done
+        if time.monotonic() > until:
+            break
+    return hours
 
 
 @transaction.atomic

@@ -57,7 +57,7 @@ class Division:
 
 
 def rolled_until() -> int | None:
-    """Return up to when blocks may be used, or None. Three queries."""
+    """Return up to when blocks may be used, or None. Two queries."""
     state = models.UsageRollup.objects.filter(pk=1).first()
     if state is None or state.until_us is None or state.prices != price_mark():
         return None
@@ -65,13 +65,10 @@ def rolled_until() -> int | None:
 
 
 def price_mark() -> str:
-    """Return what changes when any price of any device does: blocks made with others are not used."""
+    """Return what changes when any price does: blocks made with others are not used."""
     digest = hashlib.sha256()
     for price in models.GpuPrice.objects.order_by("gpu_model", "from_at").values_list():
         digest.update(repr(price[1:]).encode())
-    devices = models.Device.objects.order_by("node_id", "index")
-    for device in devices.values_list("node_id", "index", "model"):
-        digest.update(repr(device).encode())
     return digest.hexdigest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
@@ -159,21 +159,20 @@ def allocations(*, visible: Visibility, wanted: UsageFilter, period: Period) -> 
         "project_id",
         "department_id",
         "pool_id",
-        "node_id",
-        "devices",
+        "gpu_models",
         "mgpu",
         "cpu_milli",
         "memory_mib",
         "from_us",
         "to_us",
     ).iterator(chunk_size=CHUNK):
-        until_us = period.now_us if row[12] is None else row[12]
+        until_us = period.now_us if row[11] is None else row[11]
         yield Held(
             work=WorkKey(*row[:6]),
-            step=(row[11], until_us, row[8]),
-            cpu_milli=row[9],
-            memory_mib=row[10],
-            prices=price_book.prices(node_id=row[6], devices=row[7]),
+            step=(row[10], until_us, row[7]),
+            cpu_milli=row[8],
+            memory_mib=row[9],
+            prices=price_book.prices(gpu_models=row[6]),
         )
 
 
@@ -192,22 +191,21 @@ def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Ite
         f"{held}department_id",
         f"{held}pool_id",
         "idle",
-        f"{held}node_id",
-        f"{held}devices",
+        f"{held}gpu_models",
         f"{held}mgpu",
         "from_us",
         "to_us",
         f"{held}from_us",
         f"{held}to_us",
     ).iterator(chunk_size=CHUNK):
-        begin = max(row[10], row[12])
-        end = row[11] if row[13] is None else min(row[11], row[13])
+        begin = max(row[9], row[11])
+        end = row[10] if row[12] is None else min(row[10], row[12])
         if begin < end:
             yield Measured(
                 work=WorkKey(*row[:6]),
                 idle=row[6],
-                step=(begin, end, row[9]),
-                prices=price_book.prices(node_id=row[7], devices=row[8]),
+                step=(begin, end, row[8]),
+                prices=price_book.prices(gpu_models=row[7]),
             )
 
 
@@ -256,7 +254,7 @@ def _of_allocation(condition: Q) -> Q:
 
 
 class PriceBook:
-    """The prices of GPU models over time. Two queries."""
+    """The prices of GPU models over time. One query."""
 
     def __init__(self) -> None:
         by_model: dict[str, list[tuple[int, int]]] = {}
@@ -264,20 +262,13 @@ class PriceBook:
             parts = int(price.price_per_hour * PRICE_PARTS)
             by_model.setdefault(price.gpu_model, []).append((instants.to_us(price.from_at), parts))
         self._by_model = by_model
-        self._models: dict[tuple[int, int], str] = {
-            (node_id, index): model
-            for node_id, index, model in models.Device.objects.values_list(
-                "node_id", "index", "model"
-            )
-        }
-        self._found: dict[tuple[int, tuple[Any, ...]], Prices] = {}
+        self._found: dict[tuple[str, ...], Prices] = {}
 
-    def prices(self, *, node_id: int, devices: list[int]) -> Prices:
-        """Return what a GPU hour costs over time on these devices, their mean where they differ."""
-        key = (node_id, tuple(devices))
+    def prices(self, *, gpu_models: list[str]) -> Prices:
+        """Return what a GPU hour costs over time on devices of these models, their mean."""
+        key = tuple(gpu_models)
         if key not in self._found:
-            names = {self._models.get((node_id, index), "") for index in devices} or {""}
-            self._found[key] = self._mean([self._of_model(name) for name in sorted(names)])
+            self._found[key] = self._mean([self._of_model(name) for name in key or ("",)])
         return self._found[key]
 
     def _of_model(self, model: str) -> list[tuple[int, int]]:

@@ -125,8 +125,9 @@ def _start(work: _Work, decision: plans.Start) -> int:
     ordinals = _free_ordinals(taken, len(decision.placements))
     resumed = workload.attempts > 0
     attempt = workload.attempts + 1
+    asked_at = _asked_at(workload)
     for ordinal, placement in zip(ordinals, decision.placements, strict=True):
-        _book(work, workload, ordinal, attempt, placement)
+        _book(work, workload, (ordinal, attempt), placement, asked_at)
     workload.attempts = attempt
     workload.generation += 1
     if not taken:
@@ -156,13 +157,23 @@ def _free_ordinals(taken: set[int], count: int) -> list[int]:
     return found
 
 
+def _asked_at(workload: models.Workload) -> datetime | None:
+    """Return since when a start was waited for: a pause after a failure is no waiting."""
+    if Phase(workload.phase) is Phase.PENDING:
+        return max(workload.phase_since, workload.backing_off_until or workload.phase_since)
+    grown = workload.events.filter(code="scaled").order_by("-id").values_list("at", flat=True)
+    return grown.first()
+
+
 def _book(
     work: _Work,
     workload: models.Workload,
-    ordinal: int,
-    attempt: int,
+    number: tuple[int, int],
     placement: Placement,
+    asked_at: datetime | None,
 ) -> None:
+    """Book one replica; ``number``: its place in the workload, and the attempt."""
+    ordinal, attempt = number
     node = work.loaded.nodes[placement.node]
     devices = [work.loaded.devices[(placement.node, index)] for index in placement.devices]
     books = [_book_of(workload, device) for device in devices]
@@ -184,7 +195,9 @@ def _book(
         models.ReplicaDevice(replica=replica, device=device, mgpu=mgpu, memory_mib=mib)
         for device, (mgpu, mib) in zip(devices, books, strict=True)
     )
-    ledger.open_allocation(replica=replica, workload=workload, devices=devices).save()
+    ledger.open_allocation(
+        replica=replica, workload=workload, devices=devices, asked_at=asked_at
+    ).save()
 
 
 def _book_of(workload: models.Workload, device: models.Device) -> tuple[int, int]:

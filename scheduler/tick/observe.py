@@ -201,6 +201,7 @@ def _record_running(replica: models.Replica, seen: Observation) -> None:
     if replica.phase == ReplicaPhase.STARTING:
         replica.phase = ReplicaPhase.RUNNING
         replica.running_at = seen.ready_at or seen.started_at or seen.last_seen_at
+        ledger.note_running(replica=replica)
     if _facts(replica) != before:
         replica.save()
     _record_seen(replica, seen)
@@ -235,7 +236,7 @@ def _end(
             allocated_mib=F("allocated_mib") - holding.memory_mib,
         )
     replica.holdings.all().delete()
-    ledger.close_allocation(replica=replica, at=at)
+    ledger.close_allocation(replica=replica, at=at, code=code or ("lost" if lost else ""))
     replica.phase = ReplicaPhase.ENDED
     replica.ended_at = at
     replica.stop_code = code

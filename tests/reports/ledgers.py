@@ -118,6 +118,7 @@ class Ledger:
             pool=self.pool,
             node=self.node,
             devices=[0],
+            gpu_models=[self.node.devices.get(index=0).model],
             mgpu=mgpu,
             kind=kind,
             preemptible=True,

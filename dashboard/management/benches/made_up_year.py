@@ -210,6 +210,7 @@ def _allocation_rows(intervals: Iterable[_Interval], pool_id: int) -> Iterator[d
             "pool_id": pool_id,
             "node_id": node,
             "devices": [device],
+            "gpu_models": ["L40S"],
             "mgpu": mgpu,
             "cpu_milli": 4000,
             "memory_mib": 16_384,
