@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler.management.verify.layout import gpus
 from scheduler.management.verify.readers import Processes
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import Stage
 
 #: The article's three services: name, project, which amount of the layout.
@@ -30,9 +31,13 @@ def submit_trainings(stage: Stage, *, project: str, prefix: str, count: int) -> 
 def services_in_words(stage: Stage) -> str:
     """Say what the three services hold."""
     layout = stage.layout
-    return (
-        f"{gpus(layout.devices * 1000)} GPU; services chat {gpus(layout.chat_mgpu)} and embed "
-        f"{gpus(layout.embed_mgpu)} in dev-test, answers {gpus(layout.answers_mgpu)} in prod"
+    return say(
+        "{devices} GPU; services chat {chat} and embed {embed} in dev-test, answers "
+        "{answers} in prod",
+        devices=gpus(layout.devices * 1000),
+        chat=gpus(layout.chat_mgpu),
+        embed=gpus(layout.embed_mgpu),
+        answers=gpus(layout.answers_mgpu),
     )
 
 

@@ -10,6 +10,7 @@ from scheduler.management.verify import pages
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.pages import Browser
 from scheduler.management.verify.readers import settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import Stage
 from scheduler.operations import serve_requests
 from scheduler.operations.authority import SYSTEM
@@ -32,8 +33,13 @@ def carry_out(stage: Stage) -> None:
     stage.submit_training("foreign", project=FOREIGN, mgpu=layout.training_mgpu)
     stage.wait_for_processes(lambda found: found.of("foreign") is not None)
     sheet.given(
-        f"{gpus(layout.devices * 1000)} GPU in seven projects; a training of {FOREIGN} runs; a user "
-        f"with the role of a researcher in {OWN} and no other"
+        say(
+            "{devices} GPU in seven projects; a training of {foreign} runs; a user with "
+            "the role of a researcher in {own} and no other",
+            devices=gpus(layout.devices * 1000),
+            foreign=FOREIGN,
+            own=OWN,
+        )
     )
     rule = {"role": "researcher", "project_id": stage.scene.projects[OWN]}
     name = f"{pages.USER_PREFIX}{stage.scene.run}-r"
@@ -65,8 +71,11 @@ def _looks_around(stage: Stage, browser: Browser) -> None:
     same = foreign.text == missing.text
     sheet.check(
         expected="404 for both, and the same words",
-        seen=f"{_both(foreign.status_code, missing.status_code)}, and "
-        f"{'the same words' if same else 'other words'}",
+        seen=say(
+            "{status}, and {same}",
+            status=_both(foreign.status_code, missing.status_code),
+            same="the same words" if same else "other words",
+        ),
         where="page /workloads/<a foreign id> and /workloads/<an id that is none>",
     )
 
@@ -78,7 +87,7 @@ def _quota_is_view_only(stage: Stage, browser: Browser) -> None:
     said = "View only" if "View only" in text else "nothing"
     stage.sheet.check(
         expected="View only, 0 fields to change",
-        seen=f"{said}, {fields} fields to change",
+        seen=say("{said}, {fields} fields to change", said=said, fields=fields),
         where="page /manage/quotas",
     )
 
@@ -89,15 +98,20 @@ def _experiments(stage: Stage, browser: Browser) -> None:
         ("training", training(epoch_s="0.5", seed=7)),
         ("workspace", workspace()),
     ):
-        sheet.when(f"it submits a {kind} with the form")
+        sheet.when(say("it submits a {kind} with the form", kind=kind))
         answer = browser.send(
             "workload_new", _form(stage, kind, kind, command), pool=scene.pool_name
         )
         workload_id = _find(stage, kind)
         phase = _settled(stage, workload_id)
         sheet.check(
-            expected=f"{kind} is accepted and running",
-            seen=f"{kind} is {_accepted(answer.status_code, workload_id)} and {phase}",
+            expected=say("{kind} is accepted and running", kind=kind),
+            seen=say(
+                "{kind} is {accepted} and {phase}",
+                kind=kind,
+                accepted=_accepted(answer.status_code, workload_id),
+                phase=phase,
+            ),
             where="page /workloads/new and the pages of the work",
         )
 
@@ -117,8 +131,12 @@ def _can_not_serve(stage: Stage, browser: Browser) -> None:
     way_out = "Send a request to serve" in answer.text
     sheet.check(
         expected="403, with the way out; nothing is created",
-        seen=f"{answer.status_code}, {'with' if way_out else 'without'} the way out; "
-        f"{'nothing' if _find(stage, 'sneaky') is None else 'it'} is created",
+        seen=say(
+            "{status_code}, {way_out} the way out; {find} is created",
+            status_code=answer.status_code,
+            way_out="with" if way_out else "without",
+            find="nothing" if _find(stage, "sneaky") is None else "it",
+        ),
         where="page /workloads/new",
     )
 
@@ -129,9 +147,10 @@ def _asks_to_serve(stage: Stage, browser: Browser) -> None:
     form = _form(stage, "inference", "asked", service(model="asked"))
     browser.send("serve_request_new", {**form, "comment": "verification"}, pool=scene.pool_name)
     rows = request_queries.list_requests(visible=_own(stage))
+    asked = [row.name for row in rows if row.open]
     sheet.check(
         expected="asked waits for a decision",
-        seen=", ".join(f"{row.name} waits for a decision" for row in rows if row.open) or "nothing",
+        seen=say("{names} waits for a decision", names=", ".join(asked)) if asked else "nothing",
         where="the list of requests",
     )
     for row in rows:
@@ -141,7 +160,11 @@ def _asks_to_serve(stage: Stage, browser: Browser) -> None:
     phase = _settled(stage, _find(stage, "asked"))
     sheet.check(
         expected="the service was created and running",
-        seen=f"the service was {'created' if _find(stage, 'asked') else 'not created'} and {phase}",
+        seen=say(
+            "the service was {find} and {phase}",
+            find="created" if _find(stage, "asked") else "not created",
+            phase=phase,
+        ),
         where="page of the service",
     )
 
@@ -190,11 +213,19 @@ def _settled(stage: Stage, workload_id: int | None) -> str:
 
 
 def _accepted(status: int, workload_id: int | None) -> str:
-    return "accepted" if status == 200 and workload_id is not None else f"answered {status}"
+    return (
+        "accepted"
+        if status == 200 and workload_id is not None
+        else say("answered {status}", status=status)
+    )
 
 
 def _both(first: int, second: int) -> str:
-    return f"{first} for both" if first == second else f"{first} and {second}"
+    return (
+        say("{first} for both", first=first)
+        if first == second
+        else say("{first} and {second}", first=first, second=second)
+    )
 
 
 def _shown(own: bool) -> str:  # noqa: FBT001

@@ -6,6 +6,7 @@ from scheduler.core.autoscale import Metric
 from scheduler.management.verify import serving
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "2"
@@ -27,7 +28,13 @@ def carry_out(stage: Stage) -> None:
     layout, sheet = stage.layout, stage.sheet
     amounts = {"chat": layout.chat_mgpu, "embed": layout.embed_mgpu, "answers": layout.answers_mgpu}
     shares = ", ".join(f"{name} {gpus(amounts[name])}" for name, _ in SERVICES)
-    sheet.given(f"{gpus(layout.devices * 1000)} GPU; services of three projects: {shares}")
+    sheet.given(
+        say(
+            "{devices} GPU; services of three projects: {shares}",
+            devices=gpus(layout.devices * 1000),
+            shares=shares,
+        )
+    )
     sheet.when("all three are submitted")
     for name, project in SERVICES:
         serving.submit(
@@ -42,7 +49,7 @@ def carry_out(stage: Stage) -> None:
     sheet.check(
         expected=", ".join(f"{name} {gpus(amounts[name])}" for name, _ in SERVICES),
         seen=", ".join(f"{name} {gpus(found.mgpu(name))}" for name, _ in SERVICES),
-        where=f"{PROCESS_TABLE}: what each process was given",
+        where=say("{place}: what each process was given", place=PROCESS_TABLE),
     )
     settle(
         lambda: [serving.read_replicas(stage, name) for name, _ in SERVICES],
@@ -57,7 +64,7 @@ def _ask_with_each_key(stage: Stage) -> None:
     sheet = stage.sheet
     for project, department, models in KEYS:
         key = serving.make_key(stage.scene, project=project, department=department)
-        sheet.when(f"the key of {project or department} is used")
+        sheet.when(say("the key of {department} is used", department=project or department))
         sheet.check(
             expected=models, seen=serving.list_models(stage, key=key), where="GET /v1/models"
         )

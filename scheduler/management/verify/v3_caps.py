@@ -6,6 +6,7 @@ import time
 
 from scheduler.management.verify import given, pages
 from scheduler.management.verify.layout import article_units, gpus
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 
 NUMBER = "3"
@@ -29,7 +30,11 @@ def carry_out(stage: Stage) -> None:
     sheet.check(
         expected="no queue of this run is shown; its workloads' pages answer 404",
         seen=_seen_by_others(stage),
-        where=f"{stage.page_name} and /workloads/{stage.scene.workloads['chat']}",
+        where=say(
+            "{page_name} and /workloads/{id}",
+            page_name=stage.page_name,
+            id=stage.scene.workloads["chat"],
+        ),
     )
 
 
@@ -38,10 +43,15 @@ def _seven(stage: Stage, *, prefix: str, limit_mgpu: int, note: str) -> None:
     one = gpus(layout.training_mgpu)
     running = min(SUBMITTED, layout.trainings_under(limit_mgpu))
     sheet.given(
-        f"{given.services_in_words(stage)}; dev-test's limit {gpus(limit_mgpu)}{note}; unit-a's "
-        f"guarantee {one}"
+        say(
+            "{services}; dev-test's limit {limit}{note}; unit-a's guarantee {one}",
+            services=given.services_in_words(stage),
+            limit=gpus(limit_mgpu),
+            note=note,
+            one=one,
+        )
     )
-    sheet.when(f"seven trainings of {one} are submitted to unit-a at once")
+    sheet.when(say("seven trainings of {one} are submitted to unit-a at once", one=one))
     given.submit_trainings(stage, project="unit-a", prefix=prefix, count=SUBMITTED)
     stage.wait_for_processes(lambda found: len(found.starting_with(f"{prefix}-")) >= running)
     stage.wait_for_page(lambda page: len(page.waiting) == SUBMITTED - running)
@@ -54,14 +64,14 @@ def _seven(stage: Stage, *, prefix: str, limit_mgpu: int, note: str) -> None:
 def _check_who(stage: Stage, *, prefix: str, running: int) -> None:
     sheet = stage.sheet
     sheet.check(
-        expected=f"running: {given.names(prefix, running)}",
-        seen=f"running: {stage.scene.processes().names(f'{prefix}-')}",
+        expected=say("running: {running}", running=given.names(prefix, running)),
+        seen=say("running: {f}", f=stage.scene.processes().names(f"{prefix}-")),
         where=PROCESS_TABLE,
     )
     waiting = given.names(prefix, SUBMITTED - running, first=running + 1)
     sheet.check(
-        expected=f"waiting: {waiting}",
-        seen=f"waiting: {stage.page().waits(f'{prefix}-')}",
+        expected=say("waiting: {waiting}", waiting=waiting),
+        seen=say("waiting: {f}", f=stage.page().waits(f"{prefix}-")),
         where=stage.page_name,
     )
 
@@ -69,9 +79,13 @@ def _check_who(stage: Stage, *, prefix: str, running: int) -> None:
 def _check_reasons(stage: Stage, *, prefix: str, running: int, limit_mgpu: int) -> None:
     layout = stage.layout
     held_mgpu = layout.dev_services_mgpu + running * layout.training_mgpu
-    why = (
-        f"Over department limit: {stage.scene.called('dev-test')} holds {gpus(held_mgpu)} of "
-        f"{gpus(limit_mgpu)} and this asks for {gpus(layout.training_mgpu)}. [OverLimit]"
+    why = say(
+        "Over department limit: {called} holds {held} of {limit} and this asks for "
+        "{training}. [OverLimit]",
+        called=stage.scene.called("dev-test"),
+        held=gpus(held_mgpu),
+        limit=gpus(limit_mgpu),
+        training=gpus(layout.training_mgpu),
     )
     lines = {line.name: line for line in stage.page().waiting}
     for number in range(running + 1, SUBMITTED + 1):
@@ -95,7 +109,7 @@ def _check_sums(stage: Stage, *, prefix: str, running: int) -> None:
     stage.sheet.check(
         expected=expected,
         seen=_sum(found.mgpu(f"{prefix}-"), services, found.mgpu("answers"), seen_free),
-        where=f"{PROCESS_TABLE}: what each process was given",
+        where=say("{place}: what each process was given", place=PROCESS_TABLE),
     )
     page = stage.page()
     stage.sheet.check(
@@ -113,7 +127,9 @@ def _check_sums(stage: Stage, *, prefix: str, running: int) -> None:
 def _sum(trainings_mgpu: int, services_mgpu: int, prod_mgpu: int, free_mgpu: int) -> str:
     total = gpus(trainings_mgpu + services_mgpu + prod_mgpu)
     parts = " + ".join(gpus(part) for part in (trainings_mgpu, services_mgpu, prod_mgpu))
-    return f"{parts} = {total} held, {gpus(free_mgpu)} free"
+    return say(
+        "{parts} = {total} held, {free} free", parts=parts, total=total, free=gpus(free_mgpu)
+    )
 
 
 def _seen_by_others(stage: Stage) -> str:
@@ -124,4 +140,8 @@ def _seen_by_others(stage: Stage) -> str:
         text = other.read("overview", pool=scene.pool_name).text
         status = other.read("workload", workload_id=scene.workloads["chat"]).status_code
     shown = ", ".join(name for name in queues if name in text)
-    return f"{shown or 'no queue of this run'} is shown; its workloads' pages answer {status}"
+    return say(
+        "{shown} is shown; its workloads' pages answer {status}",
+        shown=shown or "no queue of this run",
+        status=status,
+    )

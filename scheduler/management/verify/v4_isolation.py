@@ -7,6 +7,7 @@ import time
 from scheduler.management.verify import given
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import Process, Processes, answers, identities, settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "4"
@@ -38,15 +39,26 @@ def _fill(stage: Stage) -> Processes:
     found = stage.wait_for_processes(lambda found: len(found.starting_with("train-")) >= running)
     stage.wait_for_epochs(found, "train-", more=2)
     stage.sheet.given(
-        f"{given.services_in_words(stage)}; {running} trainings of {gpus(layout.training_mgpu)} "
-        f"run in dev-test, two wait at its limit {gpus(layout.dev_limit_mgpu)}"
+        say(
+            "{services}; {running} trainings of {training} run in dev-test, two wait at "
+            "its limit {dev_limit}",
+            services=given.services_in_words(stage),
+            running=running,
+            training=gpus(layout.training_mgpu),
+            dev_limit=gpus(layout.dev_limit_mgpu),
+        )
     )
     return found
 
 
 def _production_grows(stage: Stage, before: Processes) -> None:
     layout, sheet = stage.layout, stage.sheet
-    sheet.when(f"a second service of {gpus(layout.answers_mgpu)} is submitted to prod-inference")
+    sheet.when(
+        say(
+            "a second service of {answers} is submitted to prod-inference",
+            answers=gpus(layout.answers_mgpu),
+        )
+    )
     began = time.monotonic()
     stage.submit_service("answers-2", project="prod-inference", mgpu=layout.answers_mgpu)
     found = stage.wait_for_processes(lambda found: found.of("answers-2") is not None)
@@ -54,8 +66,12 @@ def _production_grows(stage: Stage, before: Processes) -> None:
     is_up = found.of("answers-2") is not None
     sheet.check(
         expected="answers-2 starts at once: it waits for nobody, and nobody is interrupted for it",
-        seen=f"{'started' if is_up else 'not started'} after {took_s:.1f} s; "
-        f"{_gone(before, found)} interrupted",
+        seen=say(
+            "{is_up} after {took_s} s; {before} interrupted",
+            is_up="started" if is_up else "not started",
+            took_s=f"{took_s:.1f}",
+            before=_gone(before, found),
+        ),
         where=PROCESS_TABLE,
         passed=is_up and not _missing(before, found),
     )
@@ -76,12 +92,20 @@ def _production_grows(stage: Stage, before: Processes) -> None:
     sheet.check(
         expected=expected,
         seen=f"{' + '.join(gpus(part) for part in parts)} = {gpus(found.mgpu())}",
-        where=f"{PROCESS_TABLE}: what each process was given",
+        where=say("{place}: what each process was given", place=PROCESS_TABLE),
     )
     page = stage.wait_for_page(lambda page: page.held_mgpu == total_mgpu)
     sheet.check(
-        expected=f"{gpus(total_mgpu)} of {gpus(layout.capacity_mgpu)} held",
-        seen=f"{gpus(page.held_mgpu)} of {gpus(layout.capacity_mgpu)} held",
+        expected=say(
+            "{held} of {capacity} held",
+            held=gpus(total_mgpu),
+            capacity=gpus(layout.capacity_mgpu),
+        ),
+        seen=say(
+            "{held} of {capacity} held",
+            held=gpus(page.held_mgpu),
+            capacity=gpus(layout.capacity_mgpu),
+        ),
         where=stage.page_name,
     )
 
@@ -92,17 +116,35 @@ def _trainings_go_on(stage: Stage, before: Processes, epochs: dict[str, int]) ->
     found = stage.scene.processes()
     trainings = before.starting_with("train-")
     stage.sheet.check(
-        expected=f"the same processes: {identities(trainings)}",
-        seen=f"the same processes: {identities(found.starting_with('train-'))}",
+        expected=say("the same processes: {who}", who=identities(trainings)),
+        seen=say(
+            "the same processes: {who}",
+            who=identities(found.starting_with("train-")),
+        ),
         where=PROCESS_TABLE,
     )
     for name, log in logs.items():
         first, last = log.epochs[0], log.epochs[-1]
         stage.sheet.check(
-            expected=f"{name}: from epoch {epochs[name]} on one by one, loss falling, from one start",
-            seen=f"{name}: epochs {first.number} to {last.number}, {len(log.epochs)} of them, loss "
-            f"{first.loss:.4f} to {last.loss:.4f}, trained {first.elapsed_s} to {last.elapsed_s} s, "
-            f"longest pause {log.longest_pause_s} s",
+            expected=say(
+                "{name}: from epoch {epoch} on one by one, loss falling, from one start",
+                name=name,
+                epoch=epochs[name],
+            ),
+            seen=say(
+                "{name}: epochs {number} to {number_2}, {epochs} of them, loss {loss} to "
+                "{loss_2}, trained {elapsed_s} to {elapsed_s_2} s, longest pause "
+                "{longest_pause_s} s",
+                name=name,
+                number=first.number,
+                number_2=last.number,
+                epochs=len(log.epochs),
+                loss=f"{first.loss:.4f}",
+                loss_2=f"{last.loss:.4f}",
+                elapsed_s=first.elapsed_s,
+                elapsed_s_2=last.elapsed_s,
+                longest_pause_s=log.longest_pause_s,
+            ),
             where="its log",
             passed=log.goes_on
             and last.loss < first.loss
@@ -115,8 +157,18 @@ def _slices(stage: Stage, before: Processes) -> None:
     slice_mib = layout.slice_mib(layout.training_mgpu)
     for name, log in stage.training_logs(before, "train-").items():
         stage.sheet.check(
-            expected=f"{name} sees a total of {slice_mib} MiB, its slice of {layout.memory_mib}",
-            seen=f"{name} sees a total of {log.total_mib} MiB, its slice of {layout.memory_mib}",
+            expected=say(
+                "{name} sees a total of {total} MiB, its slice of {memory}",
+                name=name,
+                total=slice_mib,
+                memory=layout.memory_mib,
+            ),
+            seen=say(
+                "{name} sees a total of {total} MiB, its slice of {memory}",
+                name=name,
+                total=log.total_mib,
+                memory=layout.memory_mib,
+            ),
             where="the first lines of its log",
         )
 
@@ -130,7 +182,12 @@ def _one_takes_more(stage: Stage) -> None:
     before = stage.scene.processes()
     slice_mib = layout.slice_mib(SMALL_MGPU)
     sheet.when(
-        f"a training in prod takes {TAKES_MIB} MiB in a slice of {gpus(SMALL_MGPU)} = {slice_mib} MiB"
+        say(
+            "a training in prod takes {takes} MiB in a slice of {small} = {slice} MiB",
+            takes=TAKES_MIB,
+            small=gpus(SMALL_MGPU),
+            slice=slice_mib,
+        )
     )
     stage.submit_training(
         "greedy",
@@ -142,9 +199,12 @@ def _one_takes_more(stage: Stage) -> None:
     ended = stage.wait_for_processes(lambda found: found.of("greedy") is None)
     sheet.check(
         expected="greedy was started and is stopped; nobody else is",
-        seen=f"greedy {'was started' if started.of('greedy') else 'was never started'} and "
-        f"{'is stopped' if ended.of('greedy') is None else 'still runs'}; "
-        f"{_gone(before, ended)} else is",
+        seen=say(
+            "greedy {started} and {ended}; {ended_2} else is",
+            started="was started" if started.of("greedy") else "was never started",
+            ended="is stopped" if ended.of("greedy") is None else "still runs",
+            ended_2=_gone(before, ended),
+        ),
         where=PROCESS_TABLE,
         passed=started.of("greedy") is not None
         and ended.of("greedy") is None
@@ -157,9 +217,9 @@ def _one_takes_more(stage: Stage) -> None:
         within_s=stage.patience_s,
     )
     sheet.check(
-        expected=f"an event: {event}",
-        seen=f"an event: {event}" if event in text else "no such event",
-        where=f"page /workloads/{stage.scene.workloads['greedy']}",
+        expected=say("an event: {event}", event=event),
+        seen=say("an event: {event}", event=event) if event in text else "no such event",
+        where=say("page /workloads/{id}", id=stage.scene.workloads["greedy"]),
     )
     _neighbours_go_on(stage, before)
 
@@ -173,8 +233,10 @@ def _neighbours_go_on(stage: Stage, before: Processes) -> None:
         if log.goes_on and len(log.epochs) >= epochs[name] + MORE_EPOCHS
     ]
     stage.sheet.check(
-        expected=f"its neighbours' epochs go on one by one: {', '.join(epochs)}",
-        seen=f"its neighbours' epochs go on one by one: {', '.join(good) or 'none'}",
+        expected=say("its neighbours' epochs go on one by one: {names}", names=", ".join(epochs)),
+        seen=say(
+            "its neighbours' epochs go on one by one: {names}", names=", ".join(good) or "none"
+        ),
         where="their logs",
         passed=bool(good) and len(good) == len(epochs),
     )

@@ -13,6 +13,7 @@ from scheduler.management.verify.readers import (
     read_training,
     settle,
 )
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 
 NUMBER = "5"
@@ -39,9 +40,18 @@ def _a_borrows(stage: Stage) -> Processes:
     found = stage.wait_for_processes(lambda found: len(found.starting_with("a-")) == count)
     stage.wait_for_epochs(found, "a-", more=2)
     stage.sheet.given(
-        f"{given.services_in_words(stage)}; unit-a runs {count} trainings of {gpus(one)}, "
-        f"{gpus((count - 1) * one)} of it borrowed; dev-test's limit {gpus(layout.dev_limit_mgpu)}; "
-        f"the guarantees of unit-b {gpus(one)} and unit-c {gpus(2 * one)} are unused"
+        say(
+            "{services}; unit-a runs {count} trainings of {one}, {one_2} of it borrowed; "
+            "dev-test's limit {dev_limit}; the guarantees of unit-b {one_3} and unit-c "
+            "{one_4} are unused",
+            services=given.services_in_words(stage),
+            count=count,
+            one=gpus(one),
+            one_2=gpus((count - 1) * one),
+            dev_limit=gpus(layout.dev_limit_mgpu),
+            one_3=gpus(one),
+            one_4=gpus(2 * one),
+        )
     )
     return found
 
@@ -49,25 +59,37 @@ def _a_borrows(stage: Stage) -> Processes:
 def _b_asks_for_three(stage: Stage, before: Processes) -> None:
     sheet = stage.sheet
     one = stage.layout.training_mgpu
-    sheet.when(f"unit-b submits {SUBMITTED_BY_B} trainings of {gpus(one)}")
+    sheet.when(
+        say(
+            "unit-b submits {submitted_by_b} trainings of {one}",
+            submitted_by_b=SUBMITTED_BY_B,
+            one=gpus(one),
+        )
+    )
     given.submit_trainings(stage, project="unit-b", prefix="b", count=SUBMITTED_BY_B)
     stage.wait_for_processes(lambda found: found.of("b-1") is not None)
     stage.wait_for_page(lambda page: len(page.waiting) == SUBMITTED_BY_B - 1)
     time.sleep(DWELL_S)
     now = stage.scene.processes()
     sheet.check(
-        expected=f"nobody of A has changed: {identities(before.starting_with('a-'))}",
-        seen=f"nobody of A has changed: {identities(now.starting_with('a-'))}",
+        expected=say(
+            "nobody of A has changed: {who}",
+            who=identities(before.starting_with("a-")),
+        ),
+        seen=say(
+            "nobody of A has changed: {who}",
+            who=identities(now.starting_with("a-")),
+        ),
         where=PROCESS_TABLE,
     )
     sheet.check(
         expected="one of B's runs: b-1",
-        seen=f"one of B's runs: {now.names('b-')}",
+        seen=say("one of B's runs: {names}", names=now.names("b-")),
         where=PROCESS_TABLE,
     )
     sheet.check(
         expected="two wait: b-2, b-3",
-        seen=f"two wait: {stage.page().waits('b-')}",
+        seen=say("two wait: {waits}", waits=stage.page().waits("b-")),
         where=stage.page_name,
     )
 
@@ -75,7 +97,12 @@ def _b_asks_for_three(stage: Stage, before: Processes) -> None:
 def _c_asks_for_its_own(stage: Stage) -> None:
     sheet, layout = stage.sheet, stage.layout
     before = stage.scene.processes()
-    sheet.when(f"then unit-c, which holds nothing, submits one of {gpus(layout.training_mgpu)}")
+    sheet.when(
+        say(
+            "then unit-c, which holds nothing, submits one of {training}",
+            training=gpus(layout.training_mgpu),
+        )
+    )
     given.submit_trainings(stage, project="unit-c", prefix="c", count=1)
     stage.wait_for_processes(lambda found: found.of("c-1") is not None)
     stage.wait_for_page(lambda page: len(page.waiting) == SUBMITTED_BY_B)
@@ -85,19 +112,36 @@ def _c_asks_for_its_own(stage: Stage) -> None:
     still = [p for p in before.starting_with("a-") if now.of(p.name) == p]
     borrowed = len(before.starting_with("a-")) - 1
     sheet.check(
-        expected=f"exactly one of A's {borrowed} borrowed places is given back; {borrowed} of A's "
-        "go on with their pids",
-        seen=f"{', '.join(p.name for p in left) or 'nobody'} gave its place back; "
-        f"{identities(still)} go on",
+        expected=say(
+            "exactly one of A's {borrowed} borrowed places is given back; {borrowed_2} of "
+            "A's go on with their pids",
+            borrowed=borrowed,
+            borrowed_2=borrowed,
+        ),
+        seen=say(
+            "{left} gave its place back; {still} go on",
+            left=", ".join(p.name for p in left) or "nobody",
+            still=identities(still),
+        ),
         where=PROCESS_TABLE,
         passed=len(left) == 1 and len(still) == borrowed,
     )
     sheet.check(
-        expected=f"B's within its guarantee is not touched: {identities(before.starting_with('b-'))}",
-        seen=f"B's within its guarantee is not touched: {identities(now.starting_with('b-'))}",
+        expected=say(
+            "B's within its guarantee is not touched: {who}",
+            who=identities(before.starting_with("b-")),
+        ),
+        seen=say(
+            "B's within its guarantee is not touched: {who}",
+            who=identities(now.starting_with("b-")),
+        ),
         where=PROCESS_TABLE,
     )
-    sheet.check(expected="C's runs: c-1", seen=f"C's runs: {now.names('c-')}", where=PROCESS_TABLE)
+    sheet.check(
+        expected="C's runs: c-1",
+        seen=say("C's runs: {names}", names=now.names("c-")),
+        where=PROCESS_TABLE,
+    )
     if len(left) != 1:
         return
     victim = left[0]
@@ -108,14 +152,14 @@ def _check_victim(stage: Stage, victim: Process) -> None:
     sheet, name = stage.sheet, victim.name
     said_so = read_training(victim.key).has("received SIGTERM")
     sheet.check(
-        expected=f"{name} received SIGTERM and had saved",
+        expected=say("{name} received SIGTERM and had saved", name=name),
         seen=f"{name} {'received SIGTERM and had saved' if said_so else 'says nothing of it'}",
         where="its log",
     )
     page = stage.page()
     sheet.check(
-        expected=f"A's waits again: {name}",
-        seen=f"A's waits again: {page.waits('a-')}",
+        expected=say("A's waits again: {name}", name=name),
+        seen=say("A's waits again: {name}", name=page.waits("a-")),
         where=stage.page_name,
     )
     event = "Reclaimed:"
@@ -127,9 +171,9 @@ def _check_victim(stage: Stage, victim: Process) -> None:
     served = f"{stage.scene.called('unit-c')} / c-1"
     is_told = event in text and served in text.partition(event)[2][:200]
     sheet.check(
-        expected=f"{event} for {served}, and no preemption",
-        seen=f"{event} for {served}, and no preemption"
+        expected=say("{event} for {served}, and no preemption", event=event, served=served),
+        seen=say("{event} for {served}, and no preemption", event=event, served=served)
         if is_told and "Preempted:" not in text
         else text.partition(event)[2][:160] or "no such event",
-        where=f"page /workloads/{stage.scene.workloads[name]}",
+        where=say("page /workloads/{id}", id=stage.scene.workloads[name]),
     )

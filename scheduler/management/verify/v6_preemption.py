@@ -14,6 +14,7 @@ from scheduler.management.verify.readers import (
     read_training,
     settle,
 )
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 from scheduler.operations.demonstration_data import Unit
 
@@ -56,10 +57,17 @@ def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, P
     one = stage.layout.answers_mgpu
     limit = "limit equal to it" if project == "closed" else "borrowing on, no limit"
     stage.sheet.given(
-        f"a project with guarantee {gpus(2 * one)}, {limit}; its department's limit untouched, "
-        f"{gpus(stage.layout.capacity_mgpu)} of the hardware free"
+        say(
+            "a project with guarantee {one}, {limit}; its department's limit untouched, "
+            "{capacity} of the hardware free",
+            one=gpus(2 * one),
+            limit=limit,
+            capacity=gpus(stage.layout.capacity_mgpu),
+        )
     )
-    stage.sheet.when(f"a service (150) and a training (40) of {gpus(one)} each are submitted")
+    stage.sheet.when(
+        say("a service (150) and a training (40) of {one} each are submitted", one=gpus(one))
+    )
     stage.submit_service(f"{prefix}service-1", project=project, mgpu=one)
     stage.submit_training(f"{prefix}training", project=project, mgpu=one)
     names = (f"{prefix}training", f"{prefix}service-1")
@@ -69,32 +77,43 @@ def _fill(stage: Stage, *, project: str, prefix: str) -> tuple[Process | None, P
     training, service = (found.of(name) for name in names)
     stage.sheet.check(
         expected="both run",
-        seen="both run" if training and service else f"running: {found.names()}",
+        seen="both run" if training and service else say("running: {names}", names=found.names()),
         where=PROCESS_TABLE,
     )
     stage.sheet.given(
-        f"a project with guarantee {gpus(2 * one)}, {limit}, full: a service (150) and a training "
-        f"(40) of {gpus(one)} each; its department's limit untouched, "
-        f"{gpus(stage.layout.capacity_mgpu - 2 * one)} of the hardware free"
+        say(
+            "a project with guarantee {one}, {limit}, full: a service (150) and a training "
+            "(40) of {one_2} each; its department's limit untouched, {one_3} of the "
+            "hardware free",
+            one=gpus(2 * one),
+            limit=limit,
+            one_2=gpus(one),
+            one_3=gpus(stage.layout.capacity_mgpu - 2 * one),
+        )
     )
     return training, service
 
 
 def _is_preempted(stage: Stage, training: Process, service: Process) -> bool:
     sheet = stage.sheet
-    sheet.when(f"a second service of {gpus(stage.layout.answers_mgpu)} is submitted to the project")
+    sheet.when(
+        say(
+            "a second service of {answers} is submitted to the project",
+            answers=gpus(stage.layout.answers_mgpu),
+        )
+    )
     stage.submit_service("service-2", project="closed", mgpu=stage.layout.answers_mgpu)
     stage.wait_for_processes(lambda found: found.of("training") is None)
     now = stage.wait_for_services(["service-2"])
     said_so = read_training(training.key).has(SAVED)
     sheet.check(
-        expected=f"training: {SAVED}",
-        seen=f"training: {SAVED}" if said_so else "training: no such line",
+        expected=say("training: {line}", line=SAVED),
+        seen=say("training: {line}", line=SAVED) if said_so else "training: no such line",
         where="its log",
     )
     sheet.check(
         expected="running: service-1, service-2",
-        seen=f"running: {now.names()}",
+        seen=say("running: {names}", names=now.names()),
         where=PROCESS_TABLE,
     )
     _check_same(stage, service)
@@ -102,7 +121,9 @@ def _is_preempted(stage: Stage, training: Process, service: Process) -> bool:
         return False
     page = stage.wait_for_page(lambda page: page.waits() == "training")
     sheet.check(
-        expected="waiting: training", seen=f"waiting: {page.waits()}", where=stage.page_name
+        expected="waiting: training",
+        seen=say("waiting: {waits}", waits=page.waits()),
+        where=stage.page_name,
     )
     _check_event(stage, "Preempted:", absent="Reclaimed:")
     return True
@@ -126,19 +147,25 @@ def _resumes(stage: Stage, training: Process, service: Process) -> None:
         within_s=stage.patience_s,
     )
     sheet.check(
-        expected=f"resumed with (epoch, elapsed, best) = {_triple(before.last_saved)}",
-        seen=f"resumed with (epoch, elapsed, best) = {_triple(after.resumed)}",
+        expected=say(
+            "resumed with (epoch, elapsed, best) = {values}",
+            values=_triple(before.last_saved),
+        ),
+        seen=say("resumed with (epoch, elapsed, best) = {values}", values=_triple(after.resumed)),
         where="the logs of both attempts",
         passed=before.last_saved is not None and before.last_saved == after.resumed,
     )
     sheet.check(
-        expected=f"the next epoch is {_next_of(before)}",
-        seen=f"the next epoch is {after.epochs[0].number if after.epochs else 'missing'}",
+        expected=say("the next epoch is {epoch}", epoch=_next_of(before)),
+        seen=say(
+            "the next epoch is {epoch}",
+            epoch=after.epochs[0].number if after.epochs else "missing",
+        ),
         where="its log",
     )
     sheet.check(
         expected="running: service-1, training",
-        seen=f"running: {stage.scene.processes().names()}",
+        seen=say("running: {names}", names=stage.scene.processes().names()),
         where=PROCESS_TABLE,
     )
     _check_same(stage, service)
@@ -157,13 +184,18 @@ def _control(stage: Stage) -> None:
     now = stage.scene.processes()
     kept = tuple(now.of(process.name) for process in before.starting_with("open-"))
     sheet.check(
-        expected=f"nobody is interrupted: {identities(before.starting_with('open-'))}",
-        seen=f"nobody is interrupted: {identities([p for p in kept if p is not None])}",
+        expected=say(
+            "nobody is interrupted: {who}",
+            who=identities(before.starting_with("open-")),
+        ),
+        seen=say(
+            "nobody is interrupted: {who}", who=identities([p for p in kept if p is not None])
+        ),
         where=PROCESS_TABLE,
     )
     sheet.check(
         expected="running: open-service-1, open-service-2, open-training",
-        seen=f"running: {now.names('open-')}",
+        seen=say("running: {names}", names=now.names("open-")),
         where=PROCESS_TABLE,
     )
 
@@ -171,8 +203,10 @@ def _control(stage: Stage) -> None:
 def _check_same(stage: Stage, service: Process) -> None:
     now = stage.scene.processes().of(service.name)
     stage.sheet.check(
-        expected=f"the first service is the same process: {service.identity}",
-        seen=f"the first service is the same process: {now.identity if now else 'gone'}",
+        expected=say("the first service is the same process: {who}", who=service.identity),
+        seen=say(
+            "the first service is the same process: {who}", who=now.identity if now else "gone"
+        ),
         where=PROCESS_TABLE,
     )
 
@@ -185,9 +219,11 @@ def _check_event(stage: Stage, event: str, *, absent: str) -> None:
     )
     told = event if event in text else "no such event"
     stage.sheet.check(
-        expected=f"an event: {event}",
-        seen=f"an event: {told}" + (f", but also: {absent}" if absent in text else ""),
-        where=f"page /workloads/{stage.scene.workloads['training']}",
+        expected=say("an event: {event}", event=event),
+        seen=say("an event: {event}, but also: {absent}", event=told, absent=absent)
+        if absent in text
+        else say("an event: {event}", event=told),
+        where=say("page /workloads/{id}", id=stage.scene.workloads["training"]),
     )
 
 

@@ -9,6 +9,7 @@ from scheduler.core.autoscale import Metric
 from scheduler.management.verify import serving
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "7"
@@ -27,9 +28,14 @@ def carry_out(stage: Stage) -> None:
     """One service under load, at rest and woken; then one each by the three other metrics."""
     key = serving.make_key(stage.scene, project="prod-inference")
     stage.sheet.given(
-        f"a service of {gpus(REPLICA_MGPU)} GPU a replica, 0 to 3, another one above 2 requests in "
-        f"flight (target 1.4); window {serving.WINDOW_S} s, panic window 1 s, grace at zero "
-        f"{serving.ZERO_GRACE_S} s (60 s, 6 s and 30 s unless shortened)"
+        say(
+            "a service of {replica} GPU a replica, 0 to 3, another one above 2 requests in "
+            "flight (target 1.4); window {window_s} s, panic window 1 s, grace at zero "
+            "{zero_grace_s} s (60 s, 6 s and 30 s unless shortened)",
+            replica=gpus(REPLICA_MGPU),
+            window_s=serving.WINDOW_S,
+            zero_grace_s=serving.ZERO_GRACE_S,
+        )
     )
     serving.submit(
         stage.scene,
@@ -57,7 +63,10 @@ def _up(stage: Stage, key: str) -> None:
         sheet.check(expected="3/0-3", seen=seen, where="page /inference")
         sheet.check(
             expected="3 processes",
-            seen=f"{len(stage.scene.processes().starting_with('tide'))} processes",
+            seen=say(
+                "{who} processes",
+                who=len(stage.scene.processes().starting_with("tide")),
+            ),
             where=PROCESS_TABLE,
         )
         time.sleep(STEADY_S)
@@ -65,7 +74,9 @@ def _up(stage: Stage, key: str) -> None:
     sheet.check(
         expected="3",
         seen=serving.changes(detail, since=settled),
-        where=f"recorded series: wanted over {STEADY_S:g} s of steady load",
+        where=say(
+            "recorded series: wanted over {steady_s} s of steady load", steady_s=f"{STEADY_S:g}"
+        ),
     )
     peak = max((point.ready for point in detail.points if point.at >= began), default=0)
     sheet.check(expected="3", seen=str(peak), where="recorded series: answering")
@@ -90,7 +101,7 @@ def _to_zero(stage: Stage) -> None:
     gone = settle(stage.scene.processes, until=lambda found: not found.of("tide"), within_s=20)
     sheet.check(
         expected="0 processes",
-        seen=f"{len(gone.starting_with('tide'))} processes",
+        seen=say("{who} processes", who=len(gone.starting_with("tide"))),
         where=PROCESS_TABLE,
     )
     wanted = serving.changes(serving.read_detail(stage, "tide"), since=began).split(", ")
@@ -98,7 +109,7 @@ def _to_zero(stage: Stage) -> None:
     sheet.check(
         expected="never more, to 0",
         seen="never more, to 0" if _falls(numbers) else ", ".join(wanted),
-        where=f"recorded series: wanted {', '.join(wanted)}",
+        where=say("recorded series: wanted {wanted}", wanted=", ".join(wanted)),
     )
 
 
@@ -108,7 +119,7 @@ def _falls(numbers: list[int]) -> bool:
 
 def _woken(stage: Stage, key: str) -> None:
     sheet = stage.sheet
-    sheet.when(f"{HELD} requests arrive at once at zero replicas")
+    sheet.when(say("{held} requests arrive at once at zero replicas", held=HELD))
     answers = serving.ask_at_once(stage, key=key, model="tide", count=HELD)
     sheet.check(expected=f"{HELD} x 200", seen=serving.in_words(answers), where="answers, all held")
     warm = [serving.ask(stage, key=key, model="tide") for _ in range(5)]
@@ -121,8 +132,12 @@ def _woken(stage: Stage, key: str) -> None:
     sheet.check(
         expected="a cold start that is measured",
         seen="a cold start that is measured" if cold_ms else "none is recorded",
-        where=f"service: cold {(cold_ms or 0) / 1000:.1f} s, longest held {longest_s:.1f} s; "
-        f"warm {serving.median_s(warm):.2f} s an answer",
+        where=say(
+            "service: cold {cold_ms} s, longest held {longest_s} s; warm {warm} s an answer",
+            cold_ms=f"{(cold_ms or 0) / 1000:.1f}",
+            longest_s=f"{longest_s:.1f}",
+            warm=f"{serving.median_s(warm):.2f}",
+        ),
     )
 
 
@@ -140,7 +155,13 @@ def _other_metrics(stage: Stage, key: str) -> None:
         ),
     )
     for name, metric, threshold, tokens, more, words in cases:
-        stage.sheet.given(f"a service of 1 to 2 replicas, another one by {metric}: {words}")
+        stage.sheet.given(
+            say(
+                "a service of 1 to 2 replicas, another one by {metric}: {words}",
+                metric=metric,
+                words=words,
+            )
+        )
         stage.sheet.when("four callers ask without a pause")
         serving.submit(
             stage.scene,

@@ -10,6 +10,7 @@ from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Kind, Priority
 from scheduler.management.verify.layout import Layout, gpus
 from scheduler.management.verify.readers import Processes, answers
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import DWELL_S, PROCESS_TABLE, Stage
 from scheduler.operations.demonstration_data import Unit, service, training
 
@@ -92,17 +93,26 @@ def _try(stage: Stage, defence: Defence) -> None:
     scene.set_guarantee("prod-app", quota_mgpu=defence.guarantee_mgpu)
     scene.set_guarantee("prod", quota_mgpu=defence.guarantee_mgpu)
     scene.set_department("dev", limit_mgpu=defence.dev_limit_mgpu)
-    flood = (
-        f"{defence.flood_in} asks for twice the cluster in trainings of {gpus(layout.training_mgpu)} "
-        f"at priority {FLOOD_PRIORITY}"
+    flood = say(
+        "{flood_in} asks for twice the cluster in trainings of {training} at priority "
+        "{flood_priority}",
+        flood_in=defence.flood_in,
+        training=gpus(layout.training_mgpu),
+        flood_priority=FLOOD_PRIORITY,
     )
-    sheet.given(f"a production service of {gpus(layout.answers_mgpu)} with {defence.words}")
+    sheet.given(
+        say(
+            "a production service of {answers} with {words}",
+            answers=gpus(layout.answers_mgpu),
+            words=defence.words,
+        )
+    )
     if defence.flood_first:
-        sheet.when(f"{flood}; then the service is started")
+        sheet.when(say("{flood}; then the service is started", flood=flood))
         names = _flood(stage, defence)
         _start_service(stage, defence)
     else:
-        sheet.when(f"it runs; then {flood}")
+        sheet.when(say("it runs; then {flood}", flood=flood))
         _start_service(stage, defence)
         names = _flood(stage, defence)
     _check(stage)
@@ -129,8 +139,8 @@ def _check(stage: Stage) -> None:
     held_mgpu = after.mgpu("flood-")
     most_mgpu = layout.capacity_mgpu - layout.answers_mgpu
     sheet.check(
-        expected=f"the flood holds something, at most {gpus(most_mgpu)}",
-        seen=f"the flood holds {gpus(held_mgpu)}",
+        expected=say("the flood holds something, at most {most}", most=gpus(most_mgpu)),
+        seen=say("the flood holds {held}", held=gpus(held_mgpu)),
         where=PROCESS_TABLE,
         passed=0 < held_mgpu <= most_mgpu,
     )
@@ -175,4 +185,6 @@ def _goes_on(before: Processes, after: Processes) -> str:
     if first is None or last is None:
         return "the service does not run"
     same = first.identity == last.identity
-    return f"the service runs, {'the same process all the time' if same else 'begun anew'}"
+    return say(
+        "the service runs, {same}", same="the same process all the time" if same else "begun anew"
+    )

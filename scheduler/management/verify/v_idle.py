@@ -8,6 +8,7 @@ from scheduler.core.idle import Limits, RuleKind
 from scheduler.core.vocabulary import Kind
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import answers, settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 from scheduler.operations import idle
 from scheduler.operations.authority import SYSTEM
@@ -47,9 +48,13 @@ def carry_out(stage: Stage) -> None:
     names = [name for name, _kind, _preemptible, _rule in QUIET]
     began = stage.wait_for_processes(lambda found: all(found.of(name) for name in (*names, "busy")))
     sheet.given(
-        f"rules of {LIMIT_S} s idle time in dev-test for trainings and both sorts of workspaces; one "
-        f"of each of {gpus(share_mgpu)} that computes nothing, a training that computes, a service "
-        "without traffic"
+        say(
+            "rules of {limit_s} s idle time in dev-test for trainings and both sorts of "
+            "workspaces; one of each of {share} that computes nothing, a training that "
+            "computes, a service without traffic",
+            limit_s=LIMIT_S,
+            share=gpus(share_mgpu),
+        )
     )
     sheet.when("the time of the rules has passed")
     found = stage.wait_for_processes(lambda seen: not any(seen.of(name) for name in names))
@@ -57,8 +62,8 @@ def carry_out(stage: Stage) -> None:
         there = "runs" if found.of(name) else "has ended"
         was = "ran" if began.of(name) else "never ran"
         sheet.check(
-            expected=f"{name} ran and has ended",
-            seen=f"{name} {was} and {there}",
+            expected=say("{name} ran and has ended", name=name),
+            seen=say("{name} {was} and {there}", name=name, was=was, there=there),
             where=PROCESS_TABLE,
         )
     for name in names:
@@ -68,17 +73,20 @@ def carry_out(stage: Stage) -> None:
             within_s=stage.patience_s,
         )
         sheet.check(
-            expected=f"{name}: Stopped, by its rule of {LIMIT_S} s",
-            seen=f"{name}: {'Stopped' if 'Stopped' in page else 'not Stopped'}, "
-            f"{'by' if f'its rule of {LIMIT_S} s stops it' in page else 'not by'} its rule of "
-            f"{LIMIT_S} s",
+            expected=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S),
+            seen=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S)
+            if "Stopped" in page and f"its rule of {LIMIT_S} s stops it" in page
+            else say("{name}: its page does not say so", name=name),
             where="the workload's page",
         )
     sheet.check(
         expected="busy goes on, the service answers",
-        seen=f"busy {'goes on' if found.of('busy') else 'has ended'}, the service "
-        f"{'answers' if answers(found.of('chat')) else 'does not answer'}",
-        where=f"{PROCESS_TABLE} and HTTP to the process",
+        seen=say(
+            "busy {part}, the service {answers}",
+            part="goes on" if found.of("busy") else "has ended",
+            answers="answers" if answers(found.of("chat")) else "does not answer",
+        ),
+        where=say("{place} and HTTP to the process", place=PROCESS_TABLE),
     )
     _not_for_inference(stage)
 
@@ -101,7 +109,7 @@ def _not_for_inference(stage: Stage) -> None:
         seen = "accepted"
     except idle.PolicyRefused as refused:
         named = "scale to zero" in str(refused)
-        seen = f"refused, scale to zero {'named' if named else 'not named'}"
+        seen = say("refused, scale to zero {part}", part="named" if named else "not named")
     sheet.check(
         expected="refused, scale to zero named", seen=seen, where="the operation's own answer"
     )

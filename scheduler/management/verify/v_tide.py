@@ -8,6 +8,7 @@ from scheduler.core.autoscale import Metric
 from scheduler.management.verify import serving
 from scheduler.management.verify.layout import Layout, gpus
 from scheduler.management.verify.readers import Process, read_training, settle
+from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 from scheduler.operations.demonstration_data import Unit
 
@@ -56,8 +57,12 @@ def _ebb(stage: Stage) -> tuple[Process, ...]:
     layout, sheet = stage.layout, stage.sheet
     replica_mgpu, borrowed_mgpu = _replica_mgpu(layout), _borrowed_mgpu(layout)
     sheet.given(
-        f"prod-inference's guarantee {gpus(2 * replica_mgpu)}, a service of {gpus(replica_mgpu)} a "
-        f"replica, 1 to 2, another one above 2 in flight; prod-training's guarantee 0"
+        say(
+            "prod-inference's guarantee {replica}, a service of {replica_2} a replica, 1 "
+            "to 2, another one above 2 in flight; prod-training's guarantee 0",
+            replica=gpus(2 * replica_mgpu),
+            replica_2=gpus(replica_mgpu),
+        )
     )
     serving.submit(
         stage.scene,
@@ -69,15 +74,20 @@ def _ebb(stage: Stage) -> tuple[Process, ...]:
         more=PACE,
     )
     stage.wait_for_processes(lambda found: found.of("tide") is not None)
-    sheet.when(f"a training of {gpus(borrowed_mgpu)} is submitted to prod-training")
+    sheet.when(
+        say("a training of {borrowed} is submitted to prod-training", borrowed=gpus(borrowed_mgpu))
+    )
     count = max(1, layout.devices - 1)
     for number in range(1, count + 1):
         stage.submit_training(f"night-{number}", project="prod-training", mgpu=borrowed_mgpu)
     found = stage.wait_for_processes(lambda seen: len(seen.starting_with("night-")) == count)
     stage.wait_for_epochs(found, "night-", more=3)
     sheet.check(
-        expected=f"{count} running, all of it borrowed",
-        seen=f"{len(found.starting_with('night-'))} running, all of it borrowed",
+        expected=say("{count} running, all of it borrowed", count=count),
+        seen=say(
+            "{who} running, all of it borrowed",
+            who=len(found.starting_with("night-")),
+        ),
         where=PROCESS_TABLE,
     )
     return found.starting_with("night-")
@@ -95,9 +105,13 @@ def _flood(stage: Stage) -> None:
     left = [name for name in _trainings(stage) if now.of(name) is None]
     sheet.check(
         expected="one training gave its place back, and it was reclaimed",
-        seen=f"{len(left)} gave its place back: {', '.join(left)}; reclaimed: "
-        f"{', '.join(_victim_names(stage))}",
-        where=f"{PROCESS_TABLE} and the workloads' pages",
+        seen=say(
+            "{left} gave its place back: {left_2}; reclaimed: {victim_names}",
+            left=len(left),
+            left_2=", ".join(left),
+            victim_names=", ".join(_victim_names(stage)),
+        ),
+        where=say("{place} and the workloads' pages", place=PROCESS_TABLE),
         passed=len(left) == 1 and left == _victim_names(stage),
     )
 
@@ -120,7 +134,7 @@ def _ebb_again(stage: Stage, trainings: Sequence[Process]) -> None:
     before = next(process for process in trainings if process.name == name)
     said_so = read_training(before.key).has("received SIGTERM")
     sheet.check(
-        expected=f"{name} received SIGTERM and had saved",
+        expected=say("{name} received SIGTERM and had saved", name=name),
         seen=f"{name} {'received SIGTERM and had saved' if said_so else 'says nothing of it'}",
         where="its log",
     )
@@ -138,5 +152,5 @@ def _ebb_again(stage: Stage, trainings: Sequence[Process]) -> None:
     sheet.check(
         expected=f"{name}: {words}",
         seen=f"{name}: {words if words in text else 'not resumed equal'}",
-        where=f"page /workloads/{stage.scene.workloads[name]}",
+        where=say("page /workloads/{id}", id=stage.scene.workloads[name]),
     )
