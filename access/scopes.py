@@ -42,6 +42,12 @@ def visibility_of(*, user: User) -> Visibility:
     )
 
 
+def with_scratch(*, user: User) -> Visibility | None:
+    """Return what a system admin sees with the scratch trees of verifications; None for others."""
+    may = authority_of(user=user, door="page").may(Action.NODES)
+    return Visibility(cluster=True, scratch=True) if may else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAuthority:
     """A signed-in user at one door. Rights add up over its rules."""

@@ -17,6 +17,7 @@ WORKER_SEEN_KEY = "tidegate:worker_seen"
 BEAT_SEEN_KEY = "tidegate:beat_seen"
 SEEN_FOR_S = 60
 ROLL_UP_EVERY_S = 60
+TEND_EVERY_S = 15
 
 app = Celery("tidegate")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -32,6 +33,11 @@ app.conf.beat_schedule = {
         "task": "scheduler.tasks.roll_up_usage",
         "schedule": ROLL_UP_EVERY_S,
         "options": {"expires": ROLL_UP_EVERY_S},
+    },
+    "tend_verifications": {
+        "task": "scheduler.tasks.tend_verifications",
+        "schedule": TEND_EVERY_S,
+        "options": {"expires": TEND_EVERY_S},
     },
     "make_due_reports": {
         "task": "reports.tasks.make_due_reports",

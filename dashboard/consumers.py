@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,9 +16,9 @@ from django.conf import settings
 from django.utils import translation
 
 from access.models import User
-from access.scopes import visibility_of
 from dashboard.live_client import Client
 from dashboard.live_hub import hub
+from dashboard.live_read import rights_of
 from dashboard.live_scopes import Scope
 from dashboard.live_wire import TOPICS
 from dashboard.reader_zone import ZONE_COOKIE
@@ -40,15 +41,15 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not isinstance(user, User) or not user.is_active:
             await self.close(code=Client.SIGN_IN)
             return
-        visible = await database_sync_to_async(visibility_of)(user=user)
+        rights = await database_sync_to_async(rights_of)(user)
         cookies = _cookies(self.scope)
         scope = Scope(
-            visible=visible,
+            visible=rights.visible,
             language=_language(self.scope, cookies),
             zone=cookies.get(ZONE_COOKIE, ""),
             pool_name="",
         )
-        self.client = Client(user_id=user.pk, scope=scope)
+        self.client = Client(user_id=user.pk, scope=scope, rights=rights)
         await hub().join(self.client)
         self.tasks = (
             asyncio.create_task(self._send_queued(self.client)),
@@ -83,11 +84,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         asked = topics if isinstance(topics, list) else []
         client.topics = frozenset(name for name in asked if name in TOPICS)
         pool_name = order.get("pool")
-        if isinstance(pool_name, str) and pool_name != client.scope.pool_name:
-            client.scope = Scope(
-                visible=client.scope.visible,
-                language=client.scope.language,
-                zone=client.scope.zone,
+        if isinstance(pool_name, str):
+            client.scope = replace(
+                client.scope,
+                visible=client.rights.seen(scratch=order.get("scratch") is True),
                 pool_name=pool_name[:63],
             )
         client.paused = False

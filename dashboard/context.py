@@ -85,5 +85,6 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
     if authority.may_anywhere(Action.AUDIT):
         items.append(NavItem(name="audit", label=_("Audit log"), icon="history"))
     if authority.may(Action.NODES):
+        items.append(NavItem(name="proof", label=_("Proof"), icon="play"))
         items.append(NavItem(name="admin:index", label=_("Administration site"), icon="settings"))
     return tuple(items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dashboard.live_scopes import Message, Scope, ScopeStream
+from dashboard.live_scopes import Message, Rights, Scope, ScopeStream
 
 QUEUE_SIZE = 64
 
@@ -16,9 +16,11 @@ class Client:
     SIGN_IN = 4401
     SCOPE_CHANGED = 4403
 
-    def __init__(self, *, user_id: int, scope: Scope) -> None:
+    def __init__(self, *, user_id: int, scope: Scope, rights: Rights) -> None:
         self.user_id = user_id
         self.scope = scope
+        #: What its user might see when it came.
+        self.rights = rights
         self.topics: frozenset[str] = frozenset()
         self.subscribed = False
         self.paused = False

@@ -18,7 +18,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from dashboard.live_client import Client
-from dashboard.live_read import read_scope, read_visibilities
+from dashboard.live_read import read_rights, read_scope
 from dashboard.live_scopes import Message, Scope, ScopeStream
 from scheduler.events import CHANGED_CHANNEL
 
@@ -142,11 +142,11 @@ class Hub:
             return
         self._rights_at = time.monotonic()
         user_ids = {client.user_id for client in self._clients}
-        visible = await database_sync_to_async(read_visibilities)(user_ids)
+        rights = await database_sync_to_async(read_rights)(user_ids)
         for client in list(self._clients):
-            if client.user_id not in visible:
+            if client.user_id not in rights:
                 client.end(Client.SIGN_IN)
-            elif visible[client.user_id] != client.scope.visible:
+            elif rights[client.user_id] != client.rights:
                 client.end(Client.SCOPE_CHANGED)
 
     def _forget_unread(self, scopes: set[Scope]) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from django.utils import timezone, translation
 
 from access.models import User
-from access.scopes import visibility_of
-from dashboard.live_scopes import Loaded, Scope
+from access.scopes import visibility_of, with_scratch
+from dashboard.live_scopes import Loaded, Rights, Scope
 from dashboard.live_wire import overview_to_wire
 from scheduler.queries.overview import read_overview
-from scheduler.queries.visibility import Visibility
 
 EMPTY_PARTS = {
     "frame": {"partial": False},
@@ -49,10 +48,15 @@ def read_scope(scope: Scope) -> Loaded:
         )
 
 
-def read_visibilities(user_ids: Iterable[int]) -> dict[int, Visibility]:
+def read_rights(user_ids: Iterable[int]) -> dict[int, Rights]:
     """Return what each of the users may see now; those that are gone or inactive are left out."""
     users = User.objects.filter(id__in=list(user_ids), is_active=True)
-    return {user.id: visibility_of(user=user) for user in users}
+    return {user.id: rights_of(user) for user in users}
+
+
+def rights_of(user: User) -> Rights:
+    """Return what a user may see now."""
+    return Rights(visible=visibility_of(user=user), scratch=with_scratch(user=user))
 
 
 def zone_named(name: str) -> zoneinfo.ZoneInfo:

@@ -30,6 +30,18 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What a user may see, and what where it asks for the scratch pool of a verification."""
+
+    visible: Visibility
+    scratch: Visibility | None
+
+    def seen(self, *, scratch: bool) -> Visibility:
+        """Return what is shown; who may not see scratch pools gets what it sees anyway."""
+        return self.scratch if scratch and self.scratch is not None else self.visible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A scope's state as it was read."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import audit, people, quota_editor
+from dashboard.views import audit, people, proof, quota_editor
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
@@ -16,6 +16,11 @@ urlpatterns = [
     path("people/grant", people.grant, name="people_grant"),
     path("people/<int:user_id>", people.change, name="people_change"),
     path("people/rules/<int:rule_id>/revoke", people.revoke, name="people_revoke"),
+    path("proof", proof.proof, name="proof"),
+    path("proof/<int:run_id>", proof.run, name="proof_run"),
+    path("proof/<int:run_id>/lines", proof.lines, name="proof_lines"),
+    path("proof/<int:run_id>/cancel", proof.cancel, name="proof_cancel"),
+    path("proof/<int:run_id>/document", proof.document, name="proof_document"),
     path("audit", audit.audit, name="audit"),
     path("audit.csv", audit.export, name="audit_export"),
 ]

@@ -65,6 +65,25 @@ def role_name(role: str) -> str:
     }[role]
 
 
+def verification_status(status: str) -> str:
+    """Return how a run of verifications, or one verification of it, stands."""
+    return {
+        "queued": _("Waiting to begin"),
+        "waiting": _("Not yet"),
+        "running": _("Running"),
+        "passed": _("Passed"),
+        "failed": _("Failed"),
+        "cancelled": _("Cancelled"),
+        "cut_short": _("Cut short"),
+    }[status]
+
+
+def verification_tone(status: str) -> str:
+    """Return the class of the tag that says how it stands."""
+    tones = {"passed": "ok", "failed": "evict", "cut_short": "over", "running": "acc"}
+    return tones.get(status, "")
+
+
 def mark_name(name: str) -> str:
     """Return the word for one value of a checkpoint mark."""
     return {

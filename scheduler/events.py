@@ -62,6 +62,16 @@ def wake() -> None:
         log.warning("events.wake.failed", exc_info=True)
 
 
+def wake_verifications() -> None:
+    """Ask for a look at the runs of verifications. The timer alone would do, later."""
+    from celery import current_app
+
+    try:
+        current_app.send_task("scheduler.tasks.tend_verifications", expires=15, retry=False)
+    except (redis.RedisError, OperationalError, OSError):
+        log.warning("events.wake.failed", exc_info=True)
+
+
 def wake_count() -> int:
     """Return how often a tick was asked for; a running tick compares it with what it saw."""
     try:

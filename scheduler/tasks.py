@@ -9,7 +9,7 @@ from celery import shared_task
 from django.conf import settings
 
 from scheduler.operations import usage_rollup
-from scheduler.tick import run
+from scheduler.tick import run, verifications
 
 #: A tick looks again for this part of its period, so that ends and submissions are met at once.
 LINGER_SHARE = 0.8
@@ -28,3 +28,9 @@ def tick() -> None:
 def roll_up_usage() -> None:
     """Roll up the ledger's closed hours; what is left after some seconds the next run does."""
     usage_rollup.catch_up(now=run.utc_now(), within_s=ROLL_UP_FOR_S)
+
+
+@shared_task(name="scheduler.tasks.tend_verifications", ignore_result=True)
+def tend_verifications() -> None:
+    """Begin a run of verifications that waits, and clear up after one that was cut short."""
+    verifications.tend(now=run.utc_now())

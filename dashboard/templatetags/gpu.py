@@ -130,6 +130,18 @@ def role_name(role: str) -> str:
 
 
 @register.filter
+def verification_status(status: str) -> str:
+    """Return how a verification stands."""
+    return words.verification_status(status)
+
+
+@register.filter
+def verification_tone(status: str) -> str:
+    """Return the class of the tag that says so."""
+    return words.verification_tone(status)
+
+
+@register.filter
 def item_name(name: str) -> str:
     """Return the word for one value of a checkpoint mark."""
     return words.mark_name(name)

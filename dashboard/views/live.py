@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import translation
 
 from access.models import User
-from access.scopes import visibility_of
 from dashboard.live_hub import hub
+from dashboard.live_read import rights_of
 from dashboard.live_scopes import Scope
 from dashboard.live_wire import TOPICS
 from dashboard.reader_zone import ZONE_COOKIE
@@ -23,8 +23,9 @@ async def live(request: HttpRequest) -> HttpResponse:
     user = await request.auser()
     if not isinstance(user, User):
         return JsonResponse({"detail": "sign in"}, status=401)
+    rights = await database_sync_to_async(rights_of)(user)
     scope = Scope(
-        visible=await database_sync_to_async(visibility_of)(user=user),
+        visible=rights.seen(scratch=request.GET.get("scratch") == "1"),
         language=translation.get_language() or "en",
         zone=request.COOKIES.get(ZONE_COOKIE, ""),
         pool_name=request.GET.get("pool", "")[:63],

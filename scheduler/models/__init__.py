@@ -19,6 +19,11 @@ from scheduler.models.usage import (
     UsageBlock,
     UsageRollup,
 )
+from scheduler.models.verification import (
+    VerificationLine,
+    VerificationResult,
+    VerificationRun,
+)
 from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Workload, with_devices
 
 __all__ = [
@@ -53,6 +58,9 @@ __all__ = [
     "ServeRequest",
     "UsageBlock",
     "UsageRollup",
+    "VerificationLine",
+    "VerificationResult",
+    "VerificationRun",
     "Workload",
     "WorkloadEvent",
     "with_devices",

@@ -14,6 +14,8 @@ const MODULES = {
   service: () => import("./charts/service.js"),
   playground: () => import("./ui/playground.js"),
   report: () => import("./reports.js"),
+  proof: () => import("./proof.js"),
+  "proof-choice": () => import("./ui/proof_choice.js"),
   savings: () => import("./savings.js"),
   "report-form": () => import("./report_form.js"),
 };

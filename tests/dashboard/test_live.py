@@ -15,7 +15,7 @@ from access.models import AccessRule
 from dashboard import live_hub, live_wire
 from dashboard.consumers import LiveConsumer
 from dashboard.live_client import QUEUE_SIZE, Client
-from dashboard.live_scopes import RING_SIZE, Loaded, Scope, ScopeStream
+from dashboard.live_scopes import RING_SIZE, Loaded, Rights, Scope, ScopeStream
 from scheduler import models
 from scheduler.queries import overview
 from scheduler.queries.visibility import WHOLE_CLUSTER
@@ -75,7 +75,7 @@ def test_utilization_is_told_at_most_every_five_seconds():
 
 def test_a_slow_client_loses_its_queue_and_gets_the_whole_state():
     stream, messages = stream_with(*[state(n, a=[n]) for n in range(1, QUEUE_SIZE + 4)])
-    client = Client(user_id=1, scope=SCOPE)
+    client = Client(user_id=1, scope=SCOPE, rights=Rights(visible=WHOLE_CLUSTER, scratch=None))
     client.topics = ALL
     for message in filter(None, messages):
         client.offer(message, stream=stream)

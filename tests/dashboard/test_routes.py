@@ -19,7 +19,7 @@ from access.models import AccessRule, User
 from access.roles import Role
 from dashboard.routing import websocket_urlpatterns
 from scheduler import models
-from scheduler.operations import gateway_keys
+from scheduler.operations import gateway_keys, verifications
 from scheduler.operations.authority import SYSTEM
 
 pytestmark = pytest.mark.django_db
@@ -109,6 +109,11 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "people_grant": Form({"username": "self", "role": "viewer", "scope": "project-{id}"}),
     "people_change": Thing("user", "post"),
     "people_revoke": Thing("rule", "post"),
+    "proof": Page(only=frozenset({Role.SYSTEM_ADMIN})),
+    "proof_run": Thing("run"),
+    "proof_lines": Thing("run"),
+    "proof_cancel": Thing("run", "post"),
+    "proof_document": Thing("run"),
     "audit": Page(asks=("q={name}", "who=foreigner"), only=ADMINS),
     "audit_export": Page(asks=("q={name}",), only=ADMINS),
     "idle": Page(),
@@ -196,6 +201,9 @@ def foreign(scene):
         requested_by="foreigner",
         requested_at=timezone.now(),
     )
+    run = verifications.request_run(
+        numbers=[("3", "foreign-run")], layout="card", url="", authority=SYSTEM, now=timezone.now()
+    )
     return {
         "project": project.pk,
         "name": project.name,
@@ -207,6 +215,7 @@ def foreign(scene):
         "decision": decision.pk,
         "saved": MISSING - 1,
         "request": asked.pk,
+        "run": run.pk,
     }
 
 

@@ -7,16 +7,22 @@ import signal
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from scheduler.management.verify import runner
 from scheduler.management.verify.checks import Check, Result
 from scheduler.management.verify.layout import LAYOUTS
-from scheduler.management.verify.registry import VERIFICATIONS, AlreadyVerifying, alone, run_one
+from scheduler.management.verify.registry import VERIFICATIONS, AlreadyVerifying, alone
 from scheduler.management.verify.scene import SceneNotRemoved
 from scheduler.management.verify.stage import NotRunning, answers, find_address
+from scheduler.models import VerificationRun
+from scheduler.operations import verifications
+from scheduler.operations.authority import SYSTEM
+from scheduler.operations.refused import StateRefused
 
 
 class Command(BaseCommand):
@@ -36,31 +42,65 @@ class Command(BaseCommand):
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object instead")
         parser.add_argument("--url", default="", help="address of the product; default: found")
+        parser.add_argument("--run", type=int, help="carry out a run that the page asked for")
+        parser.add_argument(
+            "--clear",
+            action="store_true",
+            help="only remove what a run that was cut short has left",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            if options["clear"]:
+                self._clear()
+            elif options["run"] is not None:
+                self._carry_out_asked(options["run"])
+            else:
+                self._carry_out_named(options)
+        except (AlreadyVerifying, SceneNotRemoved, StateRefused, runner.NotToBeRun) as error:
+            raise CommandError(str(error)) from error
+
+    def _clear(self) -> None:
+        with alone() as cleared:
+            self.stdout.write(f"Removed {cleared} scratch pool(s).")
+
+    def _carry_out_asked(self, run_id: int) -> None:
+        """Carry out what the page asked for, which shows what becomes of it."""
+        run = verifications.find_open()
+        if run is None or run.pk != run_id:
+            raise CommandError(f"Run {run_id} is not waiting.")
+        try:
+            url = _address(run.url)
+        except CommandError as error:
+            verifications.end_run(
+                run_id=run.pk,
+                status=VerificationRun.Status.FAILED,
+                trouble=str(error),
+                now=datetime.now(tz=UTC),
+            )
+            raise
+        with alone() as cleared:
+            self._carry_out(run, url=url, cleared=cleared, is_json=False)
+
+    def _carry_out_named(self, options: dict[str, Any]) -> None:
         numbers = options["numbers"] or list(VERIFICATIONS)
         unknown = [number for number in numbers if number not in VERIFICATIONS]
         if unknown:
             known = ", ".join(VERIFICATIONS)
             raise CommandError(f"There is no verification {', '.join(unknown)}; there are {known}.")
-        signal.signal(signal.SIGTERM, _interrupt)
-        url = _address(options["url"])
-        printer = _Printer(command=self, is_json=options["json"])
-        try:
-            with alone() as cleared:
-                printer.begin(url=url, layout=options["on"], cleared=cleared)
-                results = [self._run_one(number, url, options["on"], printer) for number in numbers]
-        except (AlreadyVerifying, SceneNotRemoved) as error:
-            raise CommandError(str(error)) from error
-        printer.end(layout=options["on"], results=results)
+        url = _given_address(options["url"]) if options["url"] else _address("")
+        with alone() as cleared:
+            run = runner.ask_for(numbers=numbers, layout=options["on"], url=url, authority=SYSTEM)
+            self._carry_out(run, url=url, cleared=cleared, is_json=options["json"])
+
+    def _carry_out(self, run: VerificationRun, *, url: str, cleared: int, is_json: bool) -> None:
+        printer = _Printer(command=self, is_json=is_json)
+        printer.begin(url=url, layout=run.layout, cleared=cleared)
+        results = runner.carry_out(run=run, url=url, hearer=printer)
+        printer.end(layout=run.layout, results=results)
         if not all(result.passed for result in results):
             raise SystemExit(1)
-
-    def _run_one(self, number: str, url: str, layout: str, printer: _Printer) -> Result:
-        printer.title(number)
-        result = run_one(number=number, url=url, layout=LAYOUTS[layout], on_check=printer.check)
-        printer.result(result)
-        return result
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:
@@ -68,18 +108,23 @@ def _interrupt(_signum: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _address(given: str) -> str:
-    if given:
-        if not answers(given):
-            raise CommandError(f"Nothing answers at {given}.")
-        return given
+def _given_address(url: str) -> str:
+    if not answers(url):
+        raise CommandError(f"Nothing answers at {url}.")
+    return url
+
+
+def _address(otherwise: str) -> str:
+    """Return the address of the product with this data folder, or ``otherwise`` where it answers."""
     try:
         return find_address()
     except NotRunning as error:
+        if otherwise:
+            return _given_address(otherwise)
         raise CommandError(str(error)) from error
 
 
-class _Printer:
+class _Printer(runner.Hearer):
     """Prints as it goes: words for people, or one JSON object at the end."""
 
     def __init__(self, *, command: BaseCommand, is_json: bool) -> None:

@@ -20,9 +20,11 @@ class Check:
 
 @dataclass(slots=True, kw_only=True)
 class Sheet:
-    """Collects the checks of one verification; ``on_check`` hears of each at once."""
+    """Collects the checks of one verification; whoever asked for it hears of each at once."""
 
     on_check: Callable[[Check], None] = lambda check: None
+    on_given: Callable[[str], None] = lambda text: None
+    on_when: Callable[[str], None] = lambda text: None
     checks: list[Check] = field(default_factory=list)
     _given: str = ""
     _when: str = ""
@@ -31,10 +33,12 @@ class Sheet:
         """Say what is so before. Holds for all checks until it is said anew."""
         self._given = text
         self._when = ""
+        self.on_given(text)
 
     def when(self, text: str) -> None:
         """Say what is done. Holds for all checks until it is said anew."""
         self._when = text
+        self.on_when(text)
 
     def check(self, *, expected: str, seen: str, where: str, passed: bool | None = None) -> bool:
         """Note a check and return whether it passed: where ``passed`` is not said, if both are equal."""

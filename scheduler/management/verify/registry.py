@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Protocol, cast
 
-from django.conf import settings
-
+from scheduler.host import lock
 from scheduler.management.verify import (
     pages,
     scene,
@@ -29,8 +27,11 @@ from scheduler.management.verify.checks import Check, Result, Sheet
 from scheduler.management.verify.layout import Layout
 from scheduler.management.verify.pages import PageFailed
 from scheduler.management.verify.stage import START_S, Stage, open_stage
+from scheduler.models import VerificationRun
+from scheduler.operations import verifications as operations
 from scheduler.operations.demonstration_data import Unit
 from scheduler.operations.refused import Refused
+from scheduler.tick.verifications import lock_file
 
 
 class Verification(Protocol):
@@ -63,6 +64,11 @@ VERIFICATIONS: dict[str, Verification] = {
 }
 
 
+#: Others take the lock for an instant, only to see whether it is held.
+LOOKED_AT_S = 1.0
+CLEARED_WITHIN_S = 120.0
+
+
 class AlreadyVerifying(Exception):
     """Another verify runs with this data folder."""
 
@@ -73,6 +79,7 @@ def run_one(
     url: str,
     layout: Layout,
     on_check: Callable[[Check], None],
+    watcher: scene.Watcher = scene.NOBODY,
     edit: scene.Edit = scene.unchanged,
     patience_s: float = START_S,
 ) -> Result:
@@ -82,7 +89,7 @@ def run_one(
     ``patience_s``: how long what is expected is waited for.
     """
     verification = VERIFICATIONS[number]
-    sheet = Sheet(on_check=on_check)
+    sheet = Sheet(on_check=on_check, on_given=watcher.given, on_when=watcher.when)
     began = time.monotonic()
     trouble = ""
     try:
@@ -91,6 +98,7 @@ def run_one(
             layout=layout,
             units=verification.units(layout),
             sheet=sheet,
+            watcher=watcher,
             edit=edit,
             patience_s=patience_s,
         ) as stage:
@@ -110,18 +118,28 @@ def run_one(
 def alone() -> Iterator[int]:
     """Keep other runs away, clear what a killed one left, and give the number of pools cleared.
 
+    A process that only clears is waited for; one that carries a run out is not.
+
     Raises:
         AlreadyVerifying: another one is at work.
     """
-    folder = Path(settings.DATA_DIR) / "run"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(folder / "verify.lock", "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyVerifying("Another verify runs here. Wait for its end.") from None
-        leftovers = scene.list_leftovers()
-        for name in leftovers:
-            scene.remove_pool(name)
-        pages.remove_users()
-        yield len(leftovers)
+    within_s = LOOKED_AT_S if operations.find_open() else CLEARED_WITHIN_S
+    try:
+        with lock.hold(lock_file(), within_s=within_s):
+            yield _clear()
+    except lock.Held:
+        raise AlreadyVerifying("Another verify runs here. Wait for its end.") from None
+
+
+def _clear() -> int:
+    """End the run and remove the pools of a process that is gone. The caller holds the lock."""
+    run = operations.find_open()
+    if run is not None and run.status == VerificationRun.Status.RUNNING:
+        operations.end_run(
+            run_id=run.pk, status=VerificationRun.Status.CUT_SHORT, now=datetime.now(tz=UTC)
+        )
+    leftovers = scene.list_leftovers()
+    for name in leftovers:
+        scene.remove_pool(name)
+    pages.remove_users()
+    return len(leftovers)

@@ -17,8 +17,9 @@ from django.db import transaction
 
 from scheduler.core.vocabulary import Kind
 from scheduler.engines.base import ReplicaKey
-from scheduler.management.verify.layout import Layout
+from scheduler.management.verify.layout import Layout, gpus
 from scheduler.management.verify.readers import MARKER, Processes, read_processes, settle
+from scheduler.management.verify.said import say
 from scheduler.operations import nodes, quotas, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import Unit
@@ -27,10 +28,10 @@ from scheduler.queries import pool_state
 from scheduler.queries import workloads as workload_queries
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
 from scheduler.tick import engine_room, run
+from scheduler.tick.verifications import SCRATCH_PREFIX as POOL_PREFIX
 
 log = logging.getLogger(__name__)
 
-POOL_PREFIX = "verify-"
 GRACE_S = 5
 #: How long the product's own tick is waited for before this process ticks itself.
 OWN_TICK_AFTER_S = 20.0
@@ -44,6 +45,28 @@ Edit = Callable[[Unit], Unit]
 def unchanged(unit: Unit) -> Unit:
     """Return the queue as the article has it."""
     return unit
+
+
+class Watcher:
+    """Hears what happens to a scratch pool. This one keeps nothing."""
+
+    def opened(self, pool_name: str) -> None:
+        """Hear that the pool is there."""
+
+    def closed(self) -> None:
+        """Hear that it is gone."""
+
+    def step(self, text: str) -> None:
+        """Hear of one thing that was done."""
+
+    def given(self, text: str) -> None:
+        """Hear what is so before."""
+
+    def when(self, text: str) -> None:
+        """Hear what is done now."""
+
+
+NOBODY = Watcher()
 
 
 class SceneNotRemoved(Exception):
@@ -63,6 +86,8 @@ class Scene:
     projects: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
     _units: dict[str, Unit] = field(default_factory=dict)
+    #: Hears of each step, such as work that is handed in.
+    on_step: Callable[[str], None] = lambda text: None
 
     def called(self, unit_name: str) -> str:
         """Return the name of a queue in this run: names are unique in a cluster."""
@@ -108,6 +133,7 @@ class Scene:
             now=_now(),
         )
         self.workloads[name] = workload.pk
+        self.on_step(say("{name} of {gpu} GPU is handed in", name=name, gpu=gpus(mgpu)))
         return workload.pk
 
     def delete(self, name: str) -> None:
@@ -115,6 +141,7 @@ class Scene:
         workloads.delete_workload(
             workload_id=self.workloads.pop(name), authority=SYSTEM, now=_now()
         )
+        self.on_step(say("{name} is deleted", name=name))
 
     def set_department(self, name: str, *, limit_mgpu: int) -> None:
         """Change a department's limit."""
@@ -186,16 +213,32 @@ class Scene:
 
 
 @contextmanager
-def open_scene(*, layout: Layout, units: Sequence[Unit], edit: Edit = unchanged) -> Iterator[Scene]:
+def open_scene(
+    *,
+    layout: Layout,
+    units: Sequence[Unit],
+    watcher: Watcher = NOBODY,
+    edit: Edit = unchanged,
+) -> Iterator[Scene]:
     """Make a scratch pool; remove it with all that is in it, also on a failure or Ctrl-C."""
     run_name = secrets.token_hex(2)
-    scene = Scene(run=run_name, layout=layout, edit=edit, pool_name=f"{POOL_PREFIX}{run_name}")
+    scene = Scene(
+        run=run_name,
+        layout=layout,
+        edit=edit,
+        pool_name=f"{POOL_PREFIX}{run_name}",
+        on_step=watcher.step,
+    )
     try:
         scene.make(units)
+        watcher.step(say("the scratch pool {pool} is made", pool=scene.pool_name))
+        watcher.opened(scene.pool_name)
         yield scene
     finally:
         with _not_interrupted():
+            watcher.step(say("the scratch pool is removed"))
             remove_pool(scene.pool_name)
+            watcher.closed()
 
 
 def list_leftovers() -> tuple[str, ...]:

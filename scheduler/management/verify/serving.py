@@ -16,7 +16,9 @@ import httpx
 
 from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind
+from scheduler.management.verify.layout import gpus
 from scheduler.management.verify.readers import MARKER
+from scheduler.management.verify.said import say
 from scheduler.management.verify.scene import GRACE_S, Scene
 from scheduler.management.verify.stage import Stage
 from scheduler.operations import gateway_keys, services, submissions
@@ -81,6 +83,7 @@ def submit(
         now=datetime.now(tz=UTC),
     )
     scene.workloads[name] = workload.pk
+    scene.on_step(say("{name} of {gpu} GPU is handed in", name=name, gpu=gpus(mgpu)))
     return workload.pk
 
 

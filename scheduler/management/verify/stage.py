@@ -22,7 +22,8 @@ from scheduler.management.verify.readers import (
     read_training,
     settle,
 )
-from scheduler.management.verify.scene import Edit, Scene, open_scene, unchanged
+from scheduler.management.verify.said import say
+from scheduler.management.verify.scene import Edit, Scene, Watcher, open_scene, unchanged
 from scheduler.operations.demonstration_data import Unit, service, training
 
 #: Seconds within which work that may start is up on a busy laptop.
@@ -80,7 +81,7 @@ class Stage:
     @property
     def page_name(self) -> str:
         """Say which page ``page`` reads."""
-        return f"page /?pool={self.scene.pool_name}"
+        return say("page /?pool={pool}", pool=self.scene.pool_name)
 
     def workload_page(self, name: str) -> str:
         """Return the words of a workload's page."""
@@ -153,12 +154,13 @@ def open_stage(
     layout: Layout,
     units: Sequence[Unit],
     sheet: Sheet,
+    watcher: Watcher,
     edit: Edit = unchanged,
     patience_s: float = START_S,
 ) -> Iterator[Stage]:
     """Make a scene on the product at ``url`` and a reader of its pages; remove both afterwards."""
     with (
-        open_scene(layout=layout, units=units, edit=edit) as scene,
+        open_scene(layout=layout, units=units, watcher=watcher, edit=edit) as scene,
         pages.signed_in(
             url=url, run=scene.run, department_ids=tuple(scene.departments.values())
         ) as browser,

@@ -14,8 +14,8 @@ const MOST_MOVING = 6;
 const DENSE_LABEL_EVERY = 8;
 
 export class ClusterMap {
-  /** @param {HTMLElement} host @param {{parts: any}} store */
-  constructor(host, store) {
+  /** @param {HTMLElement} host @param {{parts: any}} store @param {{links?: boolean}} options */
+  constructor(host, store, { links = true } = {}) {
     this.host = host;
     this.store = store;
     this.names = makeNames(store);
@@ -30,7 +30,7 @@ export class ClusterMap {
     host.addEventListener("pointermove", (event) => this.#hover(event));
     host.addEventListener("pointerleave", () => this.#unhover());
     host.addEventListener("click", (event) => this.#click(event));
-    host.addEventListener("dblclick", (event) => this.#open(event));
+    if (links) host.addEventListener("dblclick", (event) => this.#open(event));
     host.addEventListener("keydown", (event) => this.#key(event));
   }
 

@@ -16,11 +16,13 @@ const LONGEST_WAIT_MS = 30000;
 const UPGRADES_BEFORE_POLLING = 3;
 
 export class LiveSocket {
-  /** @param {{store: any, topics: string[], pool: string, onChange: Function, onState: Function}} options */
-  constructor({ store, topics, pool, onChange, onState }) {
+  /** @param {{store: any, topics: string[], pool: string, onChange: Function, onState: Function, scratch?: boolean}} options */
+  constructor({ store, topics, pool, onChange, onState, scratch = false }) {
     this.store = store;
     this.topics = topics;
     this.pool = pool;
+    /** Whether the pool is that of a verification, which only system admins are shown. */
+    this.scratch = scratch;
     this.onChange = onChange;
     this.onState = onState;
     this.paused = false;
@@ -53,6 +55,13 @@ export class LiveSocket {
     this.#open();
   }
 
+  /** Show another pool from now on. */
+  watch(pool) {
+    this.pool = pool;
+    this.store.seq = 0;
+    this.#subscribe();
+  }
+
   /** Stop or go on showing changes. */
   togglePause() {
     this.paused = !this.paused;
@@ -79,7 +88,7 @@ export class LiveSocket {
   }
 
   #subscribe() {
-    this.#send({ op: "sub", topics: this.topics, pool: this.pool, since: this.store.seq, stream: this.store.stream });
+    this.#send({ op: "sub", topics: this.topics, pool: this.pool, scratch: this.scratch, since: this.store.seq, stream: this.store.stream });
   }
 
   #hear(message) {
@@ -125,6 +134,7 @@ export class LiveSocket {
 
   async #pollOnce() {
     const query = new URLSearchParams({ topics: this.topics.join(","), pool: this.pool, since: String(this.store.seq), stream: this.store.stream });
+    if (this.scratch) query.set("scratch", "1");
     try {
       const answer = await fetch(`/api/v1/live?${query}`, { headers: { accept: "application/json" } });
       if (answer.status === 401) return location.assign("/login");
