@@ -30,7 +30,6 @@ class Follower {
     document.querySelector("[data-retry]")?.addEventListener("click", () => this.socket.retry());
     this.#showPool();
     this.#toEnd();
-    root.querySelector("[data-output]").addEventListener("change", (event) => this.feed.classList.toggle("quiet", !event.target.checked));
   }
 
   /** Ask for what is new until the run has ended, then show the page as it is kept. */

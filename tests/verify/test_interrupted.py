@@ -66,8 +66,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(empty_product, verifying)
     assert marked_processes() != []
     # When another is run
     done = empty_product.manage("verify", "6")
-    # Then it says so, passes, and nothing is left of either
-    assert "Removed what an earlier run left: 1 scratch pool" in done.stdout
+    # Then it passes, and nothing is left of either (the product clears too, whoever comes first)
     assert done.returncode == 0, done.stdout
     assert marked_processes() == []
     left = empty_product.manage("shell", "--no-imports", "-c", LEFT)

@@ -24,6 +24,8 @@ from django.shortcuts import resolve_url
 from django.urls import reverse
 
 USER_PREFIX = "verify-"
+#: Pauses double from half a second on.
+CONNECT_AGAIN = 7
 _SCRIPT = re.compile(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
 _NOT_SHOWN = re.compile(r"<(script|style|template)\b.*?</\1>", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
@@ -154,7 +156,12 @@ def signed_in_as(
     user = get_user_model().objects.create_user(username=name, password=password)
     given = apps.get_model("access", "AccessRule").objects
     client = httpx.Client(
-        base_url=url, timeout=20, headers={"Accept-Language": "en"}, follow_redirects=True
+        base_url=url,
+        timeout=20,
+        headers={"Accept-Language": "en"},
+        follow_redirects=True,
+        # A web server that is begun anew meanwhile is waited for, about half a minute.
+        transport=httpx.HTTPTransport(retries=CONNECT_AGAIN),
     )
     try:
         for rule in rules:
