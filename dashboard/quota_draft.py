@@ -18,7 +18,7 @@ from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU, AmountRefused, format_gpu, parse_gpu
 from scheduler.core.vocabulary import Rank
 from scheduler.operations.quota_rules import normalized
-from scheduler.operations.quotas import QuotaEdit, as_values
+from scheduler.operations.quotas import QuotaEdit
 from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree
 
 COLUMNS = ("quota_mgpu", "limit_mgpu", "over_quota", "rank", "weight_milli")
@@ -196,7 +196,7 @@ def _edit(row: QuotaRow, quota: QueueQuota, *, version: int | None = None) -> Qu
     return QuotaEdit(
         level=row.level,
         id=row.id,
-        values=as_values(quota),
+        values=quota,
         version=row.version if version is None else version,
     )
 

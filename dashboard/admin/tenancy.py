@@ -12,8 +12,10 @@ from django.http import HttpRequest
 
 from dashboard.admin.base import GpuField, OperatedAdmin, WeightField, stamps
 from dashboard.admin.site import site
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Level
 from scheduler.operations import quotas, units
+from scheduler.queries.quota_tree import FIELDS
 
 VALUES = ("quota_mgpu", "limit_mgpu", "over_quota", "rank", "weight_milli")
 
@@ -131,15 +133,11 @@ class QuotaAdmin(OperatedAdmin):
         quotas.set_quotas(pool_id=pool_id, edits=edits, **stamps(request))
 
     def _edit(self, unit_id: int, row: Any, data: dict[str, Any]) -> quotas.QuotaEdit:
-        kept = {
-            name: getattr(row, name)
-            for name in quotas.QuotaValues.__dataclass_fields__
-            if name not in VALUES
-        }
+        kept = {name: getattr(row, name) for name in FIELDS if name not in VALUES}
         return quotas.QuotaEdit(
             level=self.level,
             id=unit_id,
-            values=quotas.QuotaValues(**{name: data[name] for name in VALUES}, **kept),
+            values=QueueQuota(**{name: data[name] for name in VALUES}, **kept),
             version=data.get("version") if row.pk else None,
         )
 

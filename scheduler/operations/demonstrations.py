@@ -8,6 +8,7 @@ from decimal import Decimal
 from django.db import transaction
 
 from scheduler import models
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import nodes, quotas, submissions, workloads
@@ -92,8 +93,8 @@ def _make_units(
     return projects
 
 
-def _values(unit: Unit) -> quotas.QuotaValues:
-    return quotas.QuotaValues(
+def _values(unit: Unit) -> QueueQuota:
+    return QueueQuota(
         quota_mgpu=unit.quota_mgpu, limit_mgpu=unit.limit_mgpu, over_quota=unit.over_quota
     )
 

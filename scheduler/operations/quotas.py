@@ -12,32 +12,16 @@ from django.utils.text import slugify
 
 from scheduler import events, models
 from scheduler.core.instants import to_us
-from scheduler.core.snapshot import UNLIMITED, QueueQuota
-from scheduler.core.units import UNLIMITED_MGPU
-from scheduler.core.vocabulary import DEFAULT_WEIGHT, Level, Rank
+from scheduler.core.snapshot import QueueQuota
+from scheduler.core.vocabulary import Level
 from scheduler.operations import audit, quota_rules
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
 from scheduler.queries.pool_state import PoolRow
-from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree, read_pool_tree
+from scheduler.queries.quota_tree import FIELDS, Key, QuotaRow, QuotaTree, read_pool_tree
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
 
 COLORS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaValues:
-    """One row of quotas. ``over_quota`` off sets the limit to the quota."""
-
-    quota_mgpu: int = 0
-    over_quota: bool = True
-    limit_mgpu: int = UNLIMITED_MGPU
-    rank: int = Rank.MEDIUM_LOW
-    weight_milli: int = DEFAULT_WEIGHT * 1000
-    cpu_quota_milli: int = UNLIMITED
-    cpu_limit_milli: int = UNLIMITED
-    memory_quota_mib: int = UNLIMITED
-    memory_limit_mib: int = UNLIMITED
 
 
 @transaction.atomic
@@ -88,7 +72,7 @@ class QuotaEdit:
 
     level: Level
     id: int
-    values: QuotaValues
+    values: QueueQuota
     version: int | None = None
 
     @property
@@ -128,7 +112,7 @@ def set_department_quota(
     *,
     department_id: int,
     pool_id: int,
-    values: QuotaValues,
+    values: QueueQuota,
     authority: Authority,
     now: datetime,
     reason: str = "",
@@ -142,7 +126,7 @@ def set_project_quota(
     *,
     project_id: int,
     pool_id: int,
-    values: QuotaValues,
+    values: QueueQuota,
     authority: Authority,
     now: datetime,
     reason: str = "",
@@ -150,17 +134,6 @@ def set_project_quota(
     """Set one project's quota and limit in a pool; as ``set_quotas``."""
     edit = QuotaEdit(level=Level.PROJECT, id=project_id, values=values)
     return set_quotas(pool_id=pool_id, edits=[edit], authority=authority, now=now, reason=reason)
-
-
-def as_core(values: QuotaValues) -> QueueQuota:
-    """Return the values as the core takes them and as they will be kept."""
-    fields = {name: getattr(values, name) for name in QuotaValues.__dataclass_fields__}
-    return quota_rules.normalized(QueueQuota(**fields))
-
-
-def as_values(quota: QueueQuota) -> QuotaValues:
-    """Return the core's values as an edit carries them."""
-    return QuotaValues(**{name: getattr(quota, name) for name in QuotaValues.__dataclass_fields__})
 
 
 def _set_quotas(
@@ -173,7 +146,7 @@ def _set_quotas(
     units = [(edit, _find_unit(edit, authority)) for edit in edits]
     tree = read_pool_tree(visible=EVERYTHING, pool=PoolRow(id=pool.pk, name=pool.name))
     _refuse_what_moved(tree, edits)
-    wanted = {edit.key: as_core(edit.values) for edit in edits}
+    wanted = {edit.key: quota_rules.normalized(edit.values) for edit in edits}
     tree = tree.with_quotas(wanted)
     problems = quota_rules.find_problems(tree=tree, edited=wanted)
     warnings = quota_rules.find_warnings(tree=tree, edited=wanted)
@@ -182,7 +155,7 @@ def _set_quotas(
     if problems:
         raise QuotaRefused(problems)
     for edit, unit in units:
-        _save(unit, pool, as_values(wanted[edit.key]), authority, now, reason)
+        _save(unit, pool, wanted[edit.key], authority, now, reason)
     models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
     events.wake_on_commit()
     return warnings
@@ -249,7 +222,7 @@ def _conflict(row: QuotaRow) -> Problem:
 def _save(
     unit: models.Department | models.Project,
     pool: models.NodePool,
-    values: QuotaValues,
+    values: QueueQuota,
     authority: Authority,
     now: datetime,
     reason: str,
@@ -288,7 +261,7 @@ def _record_refusal(
         unit = model.objects.filter(pk=edit.id).first()
         if unit is None:
             continue
-        wanted = {name: getattr(edit.values, name) for name in QuotaValues.__dataclass_fields__}
+        wanted = {name: getattr(edit.values, name) for name in FIELDS}
         audit.record(
             authority=authority,
             now=now,
@@ -336,11 +309,11 @@ def _least_used_color() -> int:
 
 
 def _write(
-    row: models.DepartmentQuota | models.ProjectQuota, values: QuotaValues
+    row: models.DepartmentQuota | models.ProjectQuota, values: QueueQuota
 ) -> dict[str, object]:
     """Write the values; return those before."""
     before: dict[str, object] = {}
-    for name in QuotaValues.__dataclass_fields__:
+    for name in FIELDS:
         before[name] = getattr(row, name)
         setattr(row, name, getattr(values, name))
     row.version += 1
@@ -353,7 +326,7 @@ def _history(
     department: models.Department,
     project: models.Project | None,
     pool_id: int,
-    values: QuotaValues,
+    values: QueueQuota,
     now: datetime,
 ) -> None:
     """Close the row of the ledger that was in force and open the next."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from scheduler import models
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU, parse_gpu
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import nodes, quotas, submissions, workloads
@@ -107,7 +108,7 @@ def article(**kwargs):
 
 
 def _values(quota, limit, over_quota):
-    return quotas.QuotaValues(
+    return QueueQuota(
         quota_mgpu=parse_gpu(quota, field="quota"),
         limit_mgpu=UNLIMITED_MGPU if limit is None else parse_gpu(limit, field="limit"),
         over_quota=over_quota,

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import models
 from scheduler.core.instants import to_us
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.usage import HOUR_US, sum_figures
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import quotas, usage_rollup, workloads
@@ -63,7 +64,7 @@ def test_a_quota_changed_on_the_way_counts_from_its_moment(ticker):
     quotas.set_project_quota(
         project_id=place.projects["unit-a"].pk,
         pool_id=place.pool.pk,
-        values=quotas.QuotaValues(quota_mgpu=40),
+        values=QueueQuota(quota_mgpu=40),
         authority=SYSTEM,
         now=changed,
     )

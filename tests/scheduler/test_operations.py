@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler import models
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import quotas, submissions, workloads
@@ -112,7 +113,7 @@ def test_over_quota_switched_off_sets_the_limit_to_the_quota():
     quotas.set_project_quota(
         project_id=place.projects["unit-a"].pk,
         pool_id=place.pool.pk,
-        values=quotas.QuotaValues(quota_mgpu=90, over_quota=False),
+        values=QueueQuota(quota_mgpu=90, over_quota=False),
         authority=SYSTEM,
         now=START,
     )
@@ -126,7 +127,7 @@ def test_a_limit_below_the_quota_is_refused_with_both_figures():
         quotas.set_project_quota(
             project_id=place.projects["unit-a"].pk,
             pool_id=place.pool.pk,
-            values=quotas.QuotaValues(quota_mgpu=200, limit_mgpu=100),
+            values=QueueQuota(quota_mgpu=200, limit_mgpu=100),
             authority=SYSTEM,
             now=START,
         )
@@ -135,7 +136,7 @@ def test_a_limit_below_the_quota_is_refused_with_both_figures():
 def test_guarantees_beyond_the_parents_are_saved_with_a_warning_or_refused_by_the_setting():
     # Given dev-test with 0.75, of which its projects were promised 0.66
     place = places.article()
-    values = quotas.QuotaValues(quota_mgpu=190)
+    values = QueueQuota(quota_mgpu=190)
 
     def raise_unit_a():
         return quotas.set_project_quota(

@@ -33,9 +33,7 @@ def edit(place, name, *, version=None, **values):
     level, unit = (
         (Level.PROJECT, project) if project else (Level.DEPARTMENT, place.departments[name])
     )
-    return quotas.QuotaEdit(
-        level=level, id=unit.pk, values=quotas.QuotaValues(**values), version=version
-    )
+    return quotas.QuotaEdit(level=level, id=unit.pk, values=QueueQuota(**values), version=version)
 
 
 def save(place, *edits, reason=""):
@@ -89,8 +87,7 @@ def test_a_preview_equals_what_the_scheduler_then_decides_over_200_random_change
             now_us=to_us(START),
         )
         edits = [
-            quotas.QuotaEdit(level=key[0], id=key[1], values=quotas.as_values(quota))
-            for key, quota in wanted.items()
+            quotas.QuotaEdit(level=key[0], id=key[1], values=quota) for key, quota in wanted.items()
         ]
         try:
             with transaction.atomic():

@@ -15,6 +15,7 @@ from django.apps import apps
 from django.db import connection, models, transaction
 
 from scheduler.core.instants import from_us, to_us
+from scheduler.core.snapshot import QueueQuota
 from scheduler.operations import nodes, quotas
 from scheduler.operations.authority import SYSTEM
 
@@ -61,7 +62,7 @@ def _make_projects(pool_id: int, at: datetime) -> list[tuple[int, int]]:
         quotas.set_department_quota(
             department_id=department.pk,
             pool_id=pool_id,
-            values=quotas.QuotaValues(quota_mgpu=8000),
+            values=QueueQuota(quota_mgpu=8000),
             authority=SYSTEM,
             now=at,
         )
@@ -90,7 +91,7 @@ def _change_quotas(
             quotas.set_project_quota(
                 project_id=project_id,
                 pool_id=pool_id,
-                values=quotas.QuotaValues(quota_mgpu=rng.randrange(200, 1500, 10)),
+                values=QueueQuota(quota_mgpu=rng.randrange(200, 1500, 10)),
                 authority=SYSTEM,
                 now=at,
             )

@@ -16,6 +16,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from scheduler.core.snapshot import QueueQuota
+
 NODES, DEVICES = 125, 8
 WORKLOADS = 10_000
 CHANGES = 10
@@ -137,7 +139,7 @@ class _Scene:
             quotas.set_department_quota(
                 department_id=department.pk,
                 pool_id=self.pool_id,
-                values=quotas.QuotaValues(quota_mgpu=total_mgpu // 20),
+                values=QueueQuota(quota_mgpu=total_mgpu // 20),
                 authority=SYSTEM,
                 now=now,
             )
@@ -151,7 +153,7 @@ class _Scene:
                 quotas.set_project_quota(
                     project_id=project.pk,
                     pool_id=self.pool_id,
-                    values=quotas.QuotaValues(quota_mgpu=total_mgpu // 200),
+                    values=QueueQuota(quota_mgpu=total_mgpu // 200),
                     authority=SYSTEM,
                     now=now,
                 )

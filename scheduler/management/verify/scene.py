@@ -15,6 +15,7 @@ from types import FrameType
 
 from django.db import transaction
 
+from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Kind
 from scheduler.engines.base import ReplicaKey
 from scheduler.management.verify.layout import Layout, gpus
@@ -189,7 +190,7 @@ class Scene:
 
     def _set_quota(self, unit: Unit) -> None:
         edited = self.edit(unit)
-        values = quotas.QuotaValues(
+        values = QueueQuota(
             quota_mgpu=edited.quota_mgpu,
             limit_mgpu=edited.limit_mgpu,
             over_quota=edited.over_quota,
