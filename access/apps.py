@@ -10,3 +10,14 @@ class AccessConfig(AppConfig):
 
     name = "access"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Say to the scheduler who is to be told of a department's quotas."""
+        from access.listing import names_who_may
+        from scheduler.operations import tell
+
+        tell.ask_who_may(
+            lambda action, department_id: names_who_may(
+                action=action, project_id=0, department_id=department_id
+            )
+        )

@@ -6,6 +6,7 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
 from scheduler.models.serving import GatewayKey, GatewayUsage, InferenceService, ScalingPoint
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
 from scheduler.models.usage import (
@@ -50,6 +51,8 @@ __all__ = [
     "Project",
     "ProjectQuota",
     "QuotaHistory",
+    "QuotaSchedule",
+    "QuotaScheduleRow",
     "Replica",
     "ReplicaDevice",
     "ReportSchedule",

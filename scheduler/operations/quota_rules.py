@@ -20,6 +20,16 @@ def normalized(quota: QueueQuota) -> QueueQuota:
     return quota if quota.over_quota else replace(quota, limit_mgpu=quota.quota_mgpu)
 
 
+def within_reach(row: QuotaRow, quota: QueueQuota) -> QueueQuota:
+    """Return how far a switch may go now: not below what work holds that can't be interrupted."""
+    quota = normalized(quota)
+    if quota.quota_mgpu >= row.protected_mgpu:
+        return quota
+    reached_mgpu = min(row.protected_mgpu, max(row.quota.quota_mgpu, quota.quota_mgpu))
+    limit_mgpu = max(quota.limit_mgpu, reached_mgpu)
+    return normalized(replace(quota, quota_mgpu=reached_mgpu, limit_mgpu=limit_mgpu))
+
+
 def find_problems(*, tree: QuotaTree, edited: Iterable[Key]) -> list[Problem]:
     """Return what can't be, row by row; ``tree`` is as it would be after the change."""
     problems: list[Problem] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from scheduler.core.instants import to_us
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Level
 from scheduler.operations import audit, quota_rules
-from scheduler.operations.authority import Action, Authority, NotPermitted
+from scheduler.operations.authority import SYSTEM, Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
 from scheduler.queries.pool_state import PoolRow
 from scheduler.queries.quota_tree import FIELDS, Key, QuotaRow, QuotaTree, read_pool_tree
@@ -139,32 +139,70 @@ def set_project_quota(
 def _set_quotas(
     pool_id: int, edits: Sequence[QuotaEdit], authority: Authority, now: datetime, reason: str
 ) -> list[Problem]:
-    cluster = models.Cluster.objects.locked()
+    models.Cluster.objects.locked()
+    pool = find_pool(pool_id)
+    for edit in edits:
+        find_unit(edit.key, authority)
+    tree = read_whole_tree(pool)
+    _refuse_what_moved(tree, edits)
+    wanted = {edit.key: edit.values for edit in edits}
+    return write_quotas(
+        pool=pool, tree=tree, wanted=wanted, authority=authority, now=now, reason=reason
+    )
+
+
+def write_quotas(
+    *,
+    pool: models.NodePool,
+    tree: QuotaTree,
+    wanted: Mapping[Key, QueueQuota],
+    authority: Authority,
+    now: datetime,
+    reason: str,
+) -> list[Problem]:
+    """Write the values of several rows of a locked cluster, with audit and history; return warnings.
+
+    Whether the caller may is for the caller to ask.
+
+    Raises:
+        QuotaRefused: as ``set_quotas``; nothing is written.
+    """
+    kept = {key: quota_rules.normalized(quota) for key, quota in wanted.items()}
+    after = tree.with_quotas(kept)
+    problems = quota_rules.find_problems(tree=after, edited=kept)
+    if models.Cluster.objects.one().forbid_oversubscription:
+        problems += quota_rules.find_oversubscription(tree=after, edited=kept)
+    if problems:
+        raise QuotaRefused(problems)
+    for key, quota in kept.items():
+        _save(find_unit(key, SYSTEM), pool, quota, authority, now, reason)
+    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
+    events.wake_on_commit()
+    return quota_rules.find_warnings(tree=after, edited=kept)
+
+
+def find_pool(pool_id: int) -> models.NodePool:
+    """Return the pool, or raise NotFound."""
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
-    units = [(edit, _find_unit(edit, authority)) for edit in edits]
-    tree = read_pool_tree(visible=EVERYTHING, pool=PoolRow(id=pool.pk, name=pool.name))
-    _refuse_what_moved(tree, edits)
-    wanted = {edit.key: quota_rules.normalized(edit.values) for edit in edits}
-    tree = tree.with_quotas(wanted)
-    problems = quota_rules.find_problems(tree=tree, edited=wanted)
-    warnings = quota_rules.find_warnings(tree=tree, edited=wanted)
-    if cluster.forbid_oversubscription:
-        problems += quota_rules.find_oversubscription(tree=tree, edited=wanted)
-    if problems:
-        raise QuotaRefused(problems)
-    for edit, unit in units:
-        _save(unit, pool, wanted[edit.key], authority, now, reason)
-    models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
-    events.wake_on_commit()
-    return warnings
+    return pool
 
 
-def _find_unit(edit: QuotaEdit, authority: Authority) -> models.Department | models.Project:
-    """Return the department or project if it is there for the caller, who may change its quota."""
-    if edit.level is Level.DEPARTMENT:
-        department = models.Department.objects.filter(pk=edit.id, deleted_at=None).first()
+def read_whole_tree(pool: models.NodePool) -> QuotaTree:
+    """Return all rows of a pool, as the rules need them."""
+    return read_pool_tree(visible=EVERYTHING, pool=PoolRow(id=pool.pk, name=pool.name))
+
+
+def find_unit(key: Key, authority: Authority) -> models.Department | models.Project:
+    """Return the department or project if it is there for the caller, who may change its quota.
+
+    Raises:
+        NotFound, NotPermitted.
+    """
+    level, unit_id = key
+    if level is Level.DEPARTMENT:
+        department = models.Department.objects.filter(pk=unit_id, deleted_at=None).first()
         if department is None or not authority.sees_department(department_id=department.pk):
             raise NotFound("department")
         if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
@@ -174,7 +212,7 @@ def _find_unit(edit: QuotaEdit, authority: Authority) -> models.Department | mod
         return department
     project = (
         models.Project.objects.select_related("department")
-        .filter(pk=edit.id, deleted_at=None)
+        .filter(pk=unit_id, deleted_at=None)
         .first()
     )
     if project is None or not authority.sees_project(

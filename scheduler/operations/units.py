@@ -10,8 +10,8 @@ from django.db.models import F, Q
 from scheduler import events, models
 from scheduler.core.instants import to_us
 from scheduler.core.units import format_gpu
-from scheduler.core.vocabulary import END_PHASES, ReplicaPhase
-from scheduler.operations import audit
+from scheduler.core.vocabulary import END_PHASES, Level, ReplicaPhase
+from scheduler.operations import audit, quota_schedules
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.quotas import COLORS, check_name
 from scheduler.operations.refused import NotFound, Problem, QuotaRefused
@@ -78,6 +78,7 @@ def change_project(
     project.name = check_name(name, others.filter(name=name.strip()))
     project.color = color
     if target.pk != project.department_id:
+        _leave_schedules(Level.PROJECT, project.pk, authority, now)
         _move(project, target, now)
     project.save()
     audit.record(
@@ -104,6 +105,7 @@ def delete_project(*, project_id: int, authority: Authority, now: datetime) -> m
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
         raise NotPermitted(f"You may not delete {project.name}. Ask its department's admin.")
     _refuse_while_held(project, "can't be deleted")
+    _leave_schedules(Level.PROJECT, project.pk, authority, now)
     project.deleted_at = now
     project.save(update_fields=["deleted_at"])
     _end_history(now, project=project)
@@ -145,6 +147,7 @@ def delete_department(
                 )
             ]
         )
+    _leave_schedules(Level.DEPARTMENT, department.pk, authority, now)
     department.deleted_at = now
     department.save(update_fields=["deleted_at"])
     _end_history(now, department=department, project=None)
@@ -171,6 +174,12 @@ def _find_project(project_id: int, authority: Authority) -> models.Project:
     ):
         raise NotFound("project")
     return project
+
+
+def _leave_schedules(level: Level, unit_id: int, authority: Authority, now: datetime) -> None:
+    """What is scheduled for it was promised for where it was; it goes without it."""
+    models.Cluster.objects.locked()
+    quota_schedules.leave_schedules(key=(level, unit_id), authority=authority, now=now)
 
 
 def _refuse_while_held(project: models.Project, what: str) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from scheduler import events
 from scheduler.core import cycle as core
 from scheduler.core.instants import to_us
+from scheduler.operations import quota_switches
 from scheduler.queries import snapshots
 from scheduler.tick import autoscale, converge, idle, lease, observe, publish, sample, upkeep
 from scheduler.tick.apply import PlanStale, apply_plan
@@ -85,6 +86,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
     changed |= idle.govern(now=clock())
     upkeep.take_care_if_due(observations=observations, now=clock())
     changed |= autoscale.scale_services(now=clock())
+    changed |= quota_switches.apply_due(now=clock())
     changed |= _decide_and_apply(tally, clock)
     acted = converge.converge(observations=observations, now=clock())
     took_ms = int((time.monotonic() - began) * 1000)

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
+from scheduler.core.simulation import US, SimulatedPool, Work
 from scheduler.core.snapshot import (
     Department,
     Device,
@@ -23,7 +24,6 @@ from scheduler.core.snapshot import (
 )
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind, Priority
-from scheduler.management.simulation.pool import US, SimulatedPool, Work
 
 NODES, DEVICES = 4, 8
 #: One point of the picture, and how often the number of replicas is adapted.

@@ -7,8 +7,8 @@ import time
 from copy import copy
 from dataclasses import dataclass
 
+from scheduler.core.simulation import US, SimulatedPool, Work
 from scheduler.core.snapshot import Policy
-from scheduler.management.simulation.pool import US, SimulatedPool, Work
 from scheduler.management.simulation.traces import Trace
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from django.core.management.base import CommandError
 
+from scheduler.core.simulation import US, Work
 from scheduler.core.snapshot import (
     Department,
     Device,
@@ -24,7 +25,6 @@ from scheduler.core.snapshot import (
 )
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind, Priority
-from scheduler.management.simulation.pool import US, Work
 
 DEVICES = 8
 #: The most frequent node of openb.
