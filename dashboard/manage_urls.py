@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import audit, people, proof, quota_editor
+from dashboard.views import audit, people, proof, quota_editor, quota_schedules
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
     path("quotas/preview", quota_editor.preview, name="quota_preview"),
     path("quotas/review", quota_editor.review, name="quota_review"),
     path("quotas/save", quota_editor.save, name="quota_save"),
+    path("quotas/schedule", quota_schedules.schedules, name="quota_schedules"),
+    path(
+        "quotas/schedule/<int:schedule_id>/cancel",
+        quota_schedules.cancel,
+        name="quota_schedule_cancel",
+    ),
     path("people", people.people_page, name="people"),
     path("people/new", people.create, name="people_create"),
     path("people/grant", people.grant, name="people_grant"),

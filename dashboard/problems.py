@@ -33,6 +33,9 @@ def refusal(error: NotPermitted) -> str:
         "may_not_decide": _(
             "Your role may not put models into service in {project}, so it may not decide."
         ),
+        "schedule_of_others": _(
+            "“{name}” also sets rows that are not yours to change. Ask a system admin."
+        ),
         "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
     }.get(error.code)
     return template.format(**error.params) if template else str(error)
@@ -91,6 +94,22 @@ def _template(code: str) -> str:
         "oversubscribed_department": _(
             "The projects' guarantees add up to {promised} of the department's {available}: not "
             "all can be kept at once."
+        ),
+        "bad_schedule_name": _("Give a name of 1 to 60 characters."),
+        "schedule_name_taken": _(
+            "There is already a scheduled change called {name}. Choose another name."
+        ),
+        "nothing_to_schedule": _("The draft changes nothing. Edit a row first."),
+        "not_later": _("Choose a time that is still to come."),
+        "bad_hour": _("Use times from 00:00 to 23:59."),
+        "no_days": _("Choose at least one day of the week."),
+        "many_holidays": _("Give at most 400 dates."),
+        "always": _(
+            "This window never ends. Save the values at once instead, or leave a time out."
+        ),
+        "schedules_overlap": _(
+            "“{name}” and “{other}” would both set {unit} at the same time. Change the times of "
+            "one, or leave the row out."
         ),
         "changed_meanwhile": _(
             "{who} has changed {name} since you read it. Look at the new values first."

@@ -8,12 +8,13 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from dashboard import problems
+from dashboard.forms.timing import NOW, WEEKLY
 from dashboard.quota_draft import CellChange, Cells, Draft, changes_of
 from scheduler.core.vocabulary import Level
 from scheduler.operations import quota_rules
 from scheduler.operations.authority import Action, Authority
 from scheduler.operations.refused import Problem
-from scheduler.queries.quota_preview import QuotaPreview, preview_quotas
+from scheduler.queries.quota_preview import QuotaPreview, preview_quotas, preview_switches
 from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree
 from scheduler.queries.surplus import Share, find_shares
 from scheduler.queries.visibility import Visibility
@@ -45,6 +46,10 @@ class EditorPage:
     tree: QuotaTree
     rows: tuple[EditorRow, ...]
     preview: QuotaPreview | None
+    #: Of a window: what its end would do after that.
+    end_preview: QuotaPreview | None
+    #: Rows that a switch could not take as far as the draft says, as things are.
+    short: tuple[QuotaRow, ...]
     promised_mgpu: int | None
     errors: int
     edits: int
@@ -54,6 +59,12 @@ class EditorPage:
     def may_edit(self) -> bool:
         """Test whether the reader may change any row."""
         return any(row.editable for row in self.rows)
+
+    @property
+    def loses_work(self) -> bool:
+        """Test whether any switch costs anybody work that no checkpoint holds."""
+        found = (self.preview, self.end_preview)
+        return any(each is not None and each.loses_work for each in found)
 
     @property
     def changed(self) -> tuple[EditorRow, ...]:
@@ -80,10 +91,23 @@ def make_page(
     visible: Visibility,
     forbid_oversubscription: bool,
     now: datetime,
+    when: str = NOW,
 ) -> EditorPage:
-    """Return the page of a draft. The scheduler is asked only where nothing is wrong with it."""
+    """Return the page of a draft. The scheduler is asked only where nothing is wrong with it.
+
+    ``when`` it takes effect: a switch that comes later goes as far as it can, so that what work
+    holds now is no mistake.
+    """
     changed = draft.changed
     found = quota_rules.find_problems(tree=changed, edited=draft.wanted)
+    reached = dict(draft.wanted)
+    if when != NOW:
+        found = [each for each in found if each.code != "quota_below_protected"]
+        reached = {
+            row.key: quota_rules.within_reach(row, draft.wanted[row.key])
+            for row in draft.tree.rows
+            if row.key in draft.wanted
+        }
     warned = quota_rules.find_warnings(tree=changed, edited=draft.wanted)
     if forbid_oversubscription:
         over = quota_rules.find_oversubscription(tree=changed, edited=draft.wanted)
@@ -91,16 +115,21 @@ def make_page(
         warned = [each for each in warned if each not in over]
     rows = _rows(draft, changed, editable, found, warned)
     errors = sum(len(row.errors) for row in rows)
-    preview = None
-    if draft.wanted and not errors:
-        preview = preview_quotas(
-            visible=visible, tree=draft.tree, wanted=dict(draft.wanted), now=now
-        )
+    preview, end_preview = None, None
+    if draft.wanted and not errors and when == WEEKLY:
+        both = preview_switches(visible=visible, tree=draft.tree, wanted=reached, now=now)
+        preview, end_preview = both.begin, both.end
+    elif draft.wanted and not errors:
+        preview = preview_quotas(visible=visible, tree=draft.tree, wanted=reached, now=now)
     departments = [row for row in changed.rows if row.level is Level.DEPARTMENT]
     return EditorPage(
         tree=draft.tree,
         rows=rows,
         preview=preview,
+        end_preview=end_preview,
+        short=tuple(
+            row for row in changed.rows if row.key in reached and reached[row.key] != row.quota
+        ),
         promised_mgpu=(
             sum(row.quota.quota_mgpu for row in departments) if visible.cluster else None
         ),

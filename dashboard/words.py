@@ -84,6 +84,16 @@ def verification_tone(status: str) -> str:
     return tones.get(status, "")
 
 
+def day_name(day: int) -> str:
+    """Return the short word of a weekday; Monday is 0."""
+    return (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))[day]
+
+
+def clock_of(minute: int) -> str:
+    """Return a minute of the day as a 24-hour time."""
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
 def mark_name(name: str) -> str:
     """Return the word for one value of a checkpoint mark."""
     return {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,6 +16,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import problems, words
+from dashboard.cluster_zone import cluster_zone
+from dashboard.forms.timing import AT, NOW, TimingForm
 from dashboard.quota_draft import Draft, changes_of, draft_from, read_draft
 from dashboard.quota_page import EditorPage, editable_keys, make_page
 from dashboard.views import signed_in
@@ -20,8 +25,9 @@ from dashboard.views.numbers import optional_int
 from scheduler.core.vocabulary import Rank
 from scheduler.operations import quotas as operations
 from scheduler.operations.authority import NotPermitted
+from scheduler.operations.quota_schedules import save_schedule
 from scheduler.operations.refused import NotFound, QuotaRefused
-from scheduler.queries import quota_changes
+from scheduler.queries import quota_changes, quota_schedules
 from scheduler.queries.pool_state import list_pools
 from scheduler.queries.quota_tree import QuotaTree, read_quota_tree
 from scheduler.queries.settings import read_settings
@@ -49,12 +55,18 @@ def editor(request: HttpRequest) -> HttpResponse:
         editable = editable_keys(tree=tree, authority=signed_in.authority(request))
         before = quota_changes.values_before(tree=tree, change=change)
         wanted = {key: quota for key, quota in before.items() if key in editable}
+    edited = _edited(request, tree, request.GET)
+    if edited is not None:
+        tree = quota_schedules.outside_of(tree, edited)
+        wanted = {unit.key: unit.inside for unit in edited.units}
     draft = draft_from(tree=tree, wanted=wanted)
     return render(
         request,
         "dashboard/quota_editor.html",
         {
-            "page": _page(request, draft),
+            "page": _page(request, draft, when=NOW if edited is None else AT),
+            "edited": edited,
+            "scheduled": _scheduled(request, tree),
             "pools": list_pools(visible=visible),
             "ranks": [(int(rank), words.rank_name(rank)) for rank in reversed(Rank)],
             "reverted": change,
@@ -87,12 +99,16 @@ def review(request: HttpRequest) -> HttpResponse:
 def save(request: HttpRequest) -> HttpResponse:
     """Save the whole draft or nothing; a draft that has become another one is shown again."""
     draft = _draft(request)
-    page = _page(request, draft)
+    form = _timing(request, draft.tree)
+    page = _page(request, draft, when=form.chosen)
     reason = request.POST.get("reason", "").strip()[:500]
     missing = _missing(request, page, reason)
-    if page.errors or missing or not draft.edits:
-        return _review(request, draft, page=page, said=missing)
+    is_later = form.chosen != NOW
+    if page.errors or missing or not draft.edits or (is_later and not form.is_valid()):
+        return _review(request, draft, page=page, said=missing, tried=True)
     try:
+        if is_later:
+            return _save_later(request, draft, form, reason)
         operations.set_quotas(
             pool_id=draft.tree.pool.id,
             edits=draft.edits,
@@ -109,7 +125,27 @@ def save(request: HttpRequest) -> HttpResponse:
         return _review(request, draft, page=page, said=[str(refused)])
     saved = ngettext("{n} row is saved.", "{n} rows are saved.", len(draft.edits))
     messages.success(request, saved.format(n=len(draft.edits)))
-    address = f"{reverse('quota_editor')}?pool={draft.tree.pool.name}"
+    return _go_to(request, "quota_editor", draft.tree)
+
+
+def _save_later(request: HttpRequest, draft: Draft, form: TimingForm, reason: str) -> HttpResponse:
+    """Save the draft as a scheduled change, or as another form of the one that is edited."""
+    saved = save_schedule(
+        pool_id=draft.tree.pool.id,
+        name=form.cleaned_data["name"],
+        timing=form.timing(),
+        edits=draft.edits,
+        authority=signed_in.authority(request),
+        now=timezone.now(),
+        reason=reason,
+        schedule_id=optional_int(request.POST.get("schedule")),
+    )
+    messages.success(request, _("“{name}” is scheduled.").format(name=saved.name))
+    return _go_to(request, "quota_schedules", draft.tree)
+
+
+def _go_to(request: HttpRequest, name: str, tree: QuotaTree) -> HttpResponse:
+    address = f"{reverse(name)}?{urlencode({'pool': tree.pool.name})}"
     if getattr(request, "htmx", False):
         return HttpResponse(headers={"HX-Redirect": address})
     return redirect(address)
@@ -121,6 +157,9 @@ def _draft(request: HttpRequest) -> Draft:
     )
     if tree is None:
         raise Http404
+    edited = _edited(request, tree, request.POST)
+    if edited is not None:
+        tree = quota_schedules.outside_of(tree, edited)
     return read_draft(
         data=request.POST,
         tree=tree,
@@ -129,20 +168,56 @@ def _draft(request: HttpRequest) -> Draft:
     )
 
 
-def _page(request: HttpRequest, draft: Draft) -> EditorPage:
+def _edited(
+    request: HttpRequest, tree: QuotaTree, data: Mapping[str, str]
+) -> quota_schedules.Scheduled | None:
+    """Return the schedule that the draft is an edit of, if it is one."""
+    schedule_id = optional_int(data.get("schedule"))
+    if schedule_id is None:
+        return None
+    found = quota_schedules.find_scheduled(
+        visible=signed_in.visible_to(request),
+        tree=tree,
+        schedule_id=schedule_id,
+        zone=cluster_zone(),
+        now=timezone.now(),
+    )
+    if found is None:
+        raise Http404
+    return found
+
+
+def _scheduled(request: HttpRequest, tree: QuotaTree) -> tuple[quota_schedules.Scheduled, ...]:
+    return quota_schedules.list_schedules(
+        visible=signed_in.visible_to(request), tree=tree, zone=cluster_zone(), now=timezone.now()
+    )
+
+
+def _timing(request: HttpRequest, tree: QuotaTree) -> TimingForm:
+    """Return the form as it was sent; before it was, with what is edited."""
+    zone = cluster_zone()
+    if "when" in request.POST:
+        return TimingForm(request.POST, zone=zone)
+    edited = _edited(request, tree, request.POST)
+    initial = {} if edited is None else TimingForm.initial_of(edited, zone)
+    return TimingForm(initial=initial, zone=zone)
+
+
+def _page(request: HttpRequest, draft: Draft, *, when: str = NOW) -> EditorPage:
     return make_page(
         draft=draft,
         editable=editable_keys(tree=draft.tree, authority=signed_in.authority(request)),
         visible=signed_in.visible_to(request),
         forbid_oversubscription=read_settings().forbid_oversubscription,
         now=timezone.now(),
+        when=when,
     )
 
 
 def _missing(request: HttpRequest, page: EditorPage, reason: str) -> list[str]:
     """Return what has to be given before the draft is saved."""
     missing = []
-    if page.preview is not None and page.preview.loses_work and not reason:
+    if page.loses_work and not reason:
         missing.append(_("Work would be lost: say why the change is needed."))
     if page.to_confirm and request.POST.get("confirmed") != "yes":
         missing.append(_("Confirm that no GPU work of it can ever run."))
@@ -155,9 +230,11 @@ def _review(
     *,
     page: EditorPage | None = None,
     said: list[str] | None = None,
+    tried: bool = False,
 ) -> HttpResponse:
     htmx = getattr(request, "htmx", False)
-    page = page or _page(request, draft)
+    form = _timing(request, draft.tree)
+    page = page or _page(request, draft, when=form.chosen)
     return render(
         request,
         "dashboard/partials/_quota_review.html" if htmx else "dashboard/quota_review.html",
@@ -166,9 +243,24 @@ def _review(
             "said": said or [],
             "moved": _moved(request, draft),
             "reason": request.POST.get("reason", "")[:500],
-            "must_say_why": page.preview is not None and page.preview.loses_work,
+            "must_say_why": page.loses_work,
+            "timing": form,
+            "tried": tried,
+            "zone": form.zone.key,
+            "schedule_id": optional_int(request.POST.get("schedule")),
+            "in_windows": _in_windows(request, draft),
         },
     )
+
+
+def _in_windows(request: HttpRequest, draft: Draft) -> list[dict[str, object]]:
+    """Return the open windows that set a row of the draft too."""
+    own_id = optional_int(request.POST.get("schedule"))
+    return [
+        {"scheduled": each, "names": ", ".join(u.name for u in each.units if u.key in draft.wanted)}
+        for each in _scheduled(request, draft.tree)
+        if each.open and each.id != own_id and each.keys & set(draft.wanted)
+    ]
 
 
 def _moved(request: HttpRequest, draft: Draft) -> list[dict[str, object]]:

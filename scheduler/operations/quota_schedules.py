@@ -18,6 +18,7 @@ from scheduler.operations import audit, quota_rules, quota_switches, quotas
 from scheduler.operations.authority import SYSTEM, Authority, NotPermitted
 from scheduler.operations.quotas import QuotaEdit
 from scheduler.operations.refused import NotFound, Problem, QuotaRefused
+from scheduler.queries.quota_schedules import key_of, weekly_of
 from scheduler.queries.quota_tree import FIELDS, Key, QuotaTree
 
 NAME_LENGTH = 60
@@ -108,7 +109,7 @@ def cancel_schedule(*, schedule_id: int, authority: Authority, now: datetime) ->
         schedule.status = Status.CANCELLED
         schedule.save()
         tree = quotas.read_whole_tree(schedule.pool)
-        cells = {quota_switches.key_of(row): row.cells for row in schedule.rows.all()}
+        cells = {key_of(row): row.cells for row in schedule.rows.all()}
         _record(schedule, tree, cells, "quota_schedule.cancel", authority, now)
         events.wake_on_commit()
 
@@ -150,7 +151,7 @@ def find_schedule(
     )
     if schedule is None or pool_id not in (None, schedule.pool_id):
         raise NotFound("scheduled change")
-    keys = [quota_switches.key_of(row) for row in schedule.rows.all()]
+    keys = [key_of(row) for row in schedule.rows.all()]
     refusals: list[Exception] = []
     for key in keys:
         try:
@@ -221,7 +222,7 @@ def _own_problems(
     if not 1 <= len(made.name) <= NAME_LENGTH:
         problems.append(_problem("name", "bad_schedule_name", "Give a name of 1 to 60 characters."))
     same = models.QuotaSchedule.objects.filter(pool=made.pool, name=made.name, status=Status.ACTIVE)
-    if same.exclude(pk=old.pk if old else None).exists():
+    if same.exclude(pk=old.pk if old else 0).exists():
         problems.append(
             _problem(
                 "name",
@@ -279,8 +280,8 @@ def _overlapping(
 ) -> list[Problem]:
     problems = []
     others = models.QuotaSchedule.objects.filter(pool=made.pool, status=Status.ACTIVE)
-    for other in others.exclude(pk=old.pk if old else None).prefetch_related("rows"):
-        shared = [key for row in other.rows.all() if (key := quota_switches.key_of(row)) in cells]
+    for other in others.exclude(pk=old.pk if old else 0).prefetch_related("rows"):
+        shared = [key for row in other.rows.all() if (key := key_of(row)) in cells]
         if not shared or not _at_the_same_time(made, other, zone):
             continue
         row = tree.row(shared[0])
@@ -305,12 +306,10 @@ def _at_the_same_time(
     if one.at is not None and other.at is not None:
         return one.at == other.at
     if one.at is None and other.at is None:
-        return calendar.overlap(quota_switches.weekly_of(one), quota_switches.weekly_of(other))
+        return calendar.overlap(weekly_of(one), weekly_of(other))
     once, weekly = (one, other) if one.at is not None else (other, one)
     assert once.at is not None
-    window = calendar.window_at(
-        weekly=quota_switches.weekly_of(weekly), zone=zone, at_us=to_us(once.at)
-    )
+    window = calendar.window_at(weekly=weekly_of(weekly), zone=zone, at_us=to_us(once.at))
     return window is not None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.db import transaction
@@ -17,13 +17,12 @@ from django.db.models import Q
 
 from scheduler import models
 from scheduler.core import calendar
-from scheduler.core.calendar import Weekly
 from scheduler.core.instants import to_us
 from scheduler.core.snapshot import QueueQuota
-from scheduler.core.vocabulary import Level
 from scheduler.operations import quota_rules, quotas, tell
 from scheduler.operations.authority import SystemAuthority
 from scheduler.operations.refused import QuotaRefused
+from scheduler.queries.quota_schedules import key_of, weekly_of
 from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree
 
 #: A switch that was refused is tried again after this.
@@ -31,23 +30,6 @@ TRY_AGAIN = timedelta(seconds=60)
 
 Status = models.QuotaSchedule.Status
 Cells = dict[str, int | bool]
-
-
-def weekly_of(schedule: models.QuotaSchedule) -> Weekly:
-    """Return a schedule's windows as the calendar takes them."""
-    return Weekly(
-        days=frozenset(schedule.days),
-        from_minute=schedule.from_minute,
-        to_minute=schedule.to_minute,
-        holidays=frozenset(date.fromisoformat(day) for day in schedule.holidays),
-    )
-
-
-def key_of(row: models.QuotaScheduleRow) -> Key:
-    """Return which row of the quotas it sets."""
-    if row.project_id is not None:
-        return Level.PROJECT, row.project_id
-    return Level.DEPARTMENT, row.department_id or 0
 
 
 def apply_due(*, now: datetime) -> bool:
@@ -283,7 +265,7 @@ class _Switch:
         known = models.QuotaSchedule.objects.get(pk=self.schedule.pk)
         if known.refused != said:
             departments = [unit.department_id for _row, unit in self._units()]
-            self._tell("quota_switch_refused", departments, why=str(refused))
+            self._tell("quota_switch_refused", departments)
         models.QuotaSchedule.objects.filter(pk=known.pk).update(refused=said, tried_at=self.now)
 
     def _forget_refusal(self) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from scheduler import models
+from scheduler.core.units import format_gpu
 from scheduler.queries.phrases import Phrase, Span, duration, phrase, strong
 
 SHOWN = 100
@@ -46,6 +47,15 @@ def _text(row: models.Notification) -> Phrase:
             "{workload} was stopped after {limit} of idle time. It can be started again."
         ),
         "runtime_stop": _("{workload} was stopped: it has run for {limit}, its time limit."),
+        "quota_switch_short": _(
+            "{schedule} wants {target} for {unit}; it stays at {reached}, which {holders} holds and "
+            "can not be interrupted. It goes on when that comes free."
+        ),
+        "quota_switch_arrived": _("{schedule} has come to {target} for {unit}."),
+        "quota_switch_refused": _(
+            "{schedule} could not switch. Why stands at the scheduled changes; it is tried again "
+            "each minute."
+        ),
         "serve_requested": _("{by} asks to put {workload} into service in {project}."),
         "serve_approved": _("{by} approved {workload} in {project}: it is submitted. {answer}"),
         "serve_declined": _("{by} declined {workload} in {project}. {answer}"),
@@ -56,6 +66,10 @@ def _text(row: models.Notification) -> Phrase:
         project=str(params.get("project") or ""),
         by=strong(params.get("by") or "?"),
         answer=str(params.get("answer") or ""),
+        schedule=strong(params.get("schedule") or "?"),
+        unit=strong(params.get("unit") or "?"),
+        holders=str(params.get("holders") or ""),
+        **{name: _gpus(params, name) for name in ("target", "reached")},
         **{name: _seconds(params, f"{name}_s") for name in ("idle", "left", "limit")},
     )
 
@@ -64,6 +78,11 @@ def _name(row: models.Notification, params: Mapping[str, object]) -> Span:
     if row.workload is not None:
         return strong(row.workload.name, workload_id=row.workload.pk)
     return strong(params.get("name") or "?")
+
+
+def _gpus(params: Mapping[str, object], name: str) -> str:
+    value = params.get(name)
+    return format_gpu(value) if isinstance(value, int) else "?"
 
 
 def _seconds(params: Mapping[str, object], name: str) -> str:

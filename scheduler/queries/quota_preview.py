@@ -9,6 +9,7 @@ from datetime import datetime
 from scheduler import models
 from scheduler.core import preview as core
 from scheduler.core.instants import to_us
+from scheduler.core.outcome import carry_out
 from scheduler.core.preview import Interruption, Preview
 from scheduler.core.snapshot import QueueQuota, Snapshot, Workload
 from scheduler.core.vocabulary import Kind, Rule
@@ -93,28 +94,69 @@ def preview_quotas(
     *, visible: Visibility, tree: QuotaTree, wanted: Mapping[Key, QueueQuota], now: datetime
 ) -> QuotaPreview:
     """Return what the scheduler would do with ``wanted`` that it would not do as things are."""
-    loaded = snapshots.load_pool(pool_id=tree.pool.id)
-    changed = changed_snapshot(loaded.snapshot, wanted)
-    at = to_us(now)
-    before = core.preview(snapshot=loaded.snapshot, policy=loaded.policy, now_us=at)
-    after = core.preview(snapshot=changed, policy=loaded.policy, now_us=at)
-    difference = core.compare(before=before, after=after)
-    seen = _Seen(visible=visible, rows=loaded.workloads, now=now)
-    losses = [seen.loss(each) for each in difference.interruptions]
-    waiting = [each.id for each in loaded.snapshot.workloads if not each.replicas]
-    stopped = {each.workload_id for each in difference.interruptions}
-    entitled = _entitled(changed, waiting) - _entitled(loaded.snapshot, waiting)
-    never = _never(after) - _never(before)
-    others = seen.hides([*difference.starts, *stopped])
-    return QuotaPreview(
-        at=now,
-        losses=tuple(each for each in losses if each is not None),
-        starts=seen.all(each for each in difference.starts if each not in stopped),
-        entitled=seen.all(sorted(entitled)),
-        never=seen.all(sorted(never)),
-        borrowing=_borrowing(tree, wanted),
-        touches_others=others,
-    )
+    return _Preview(visible=visible, tree=tree, now=now).of_change(wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchPreviews:
+    """What a window's two switches would do, the second on the state that the first leaves."""
+
+    begin: QuotaPreview
+    end: QuotaPreview
+
+
+def preview_switches(
+    *, visible: Visibility, tree: QuotaTree, wanted: Mapping[Key, QueueQuota], now: datetime
+) -> SwitchPreviews:
+    """Return what would come of a window with ``wanted`` that began now, and then of its end."""
+    own = _Preview(visible=visible, tree=tree, now=now)
+    begin = own.of_change(wanted)
+    own.carry_out()
+    back = {key: row.quota for key in wanted if (row := tree.row(key)) is not None}
+    return SwitchPreviews(begin=begin, end=own.of_change(back))
+
+
+class _Preview:
+    """One pool as it is, to try changes on; a change can be carried out, and another tried on that."""
+
+    def __init__(self, *, visible: Visibility, tree: QuotaTree, now: datetime) -> None:
+        loaded = snapshots.load_pool(pool_id=tree.pool.id)
+        self._policy = loaded.policy
+        self._snapshot = loaded.snapshot
+        self._changed = loaded.snapshot
+        self._tree = tree
+        self._now = now
+        self._seen = _Seen(visible=visible, rows=loaded.workloads, now=now)
+        self._after: Preview | None = None
+
+    def of_change(self, wanted: Mapping[Key, QueueQuota]) -> QuotaPreview:
+        """Return what would come of other quotas."""
+        self._changed = changed_snapshot(self._snapshot, wanted)
+        before = self._decide(self._snapshot)
+        after = self._after = self._decide(self._changed)
+        difference = core.compare(before=before, after=after)
+        losses = [self._seen.loss(each) for each in difference.interruptions]
+        waiting = [each.id for each in self._snapshot.workloads if not each.replicas]
+        stopped = {each.workload_id for each in difference.interruptions}
+        entitled = _entitled(self._changed, waiting) - _entitled(self._snapshot, waiting)
+        never = _never(after) - _never(before)
+        return QuotaPreview(
+            at=self._now,
+            losses=tuple(each for each in losses if each is not None),
+            starts=self._seen.all(each for each in difference.starts if each not in stopped),
+            entitled=self._seen.all(sorted(entitled)),
+            never=self._seen.all(sorted(never)),
+            borrowing=_borrowing(self._tree, wanted),
+            touches_others=self._seen.hides([*difference.starts, *stopped]),
+        )
+
+    def carry_out(self) -> None:
+        """Take the last change as made: what it starts runs, what it interrupts waits."""
+        assert self._after is not None
+        self._snapshot = carry_out(self._changed, self._after.plan, now_us=to_us(self._now))
+
+    def _decide(self, snapshot: Snapshot) -> Preview:
+        return core.preview(snapshot=snapshot, policy=self._policy, now_us=to_us(self._now))
 
 
 def changed_snapshot(snapshot: Snapshot, wanted: Mapping[Key, QueueQuota]) -> Snapshot:

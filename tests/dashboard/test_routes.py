@@ -104,6 +104,8 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "quota_preview": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
     "quota_review": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
     "quota_save": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
+    "quota_schedules": Page(asks=("pool={name}",)),
+    "quota_schedule_cancel": Thing("schedule", "post"),
     "people": Page(asks=("q={name}", "q=foreigner"), only=ADMINS | {Role.PROJECT_ADMIN}),
     "people_create": Form({"username": "new", "password": "harbour-lantern-72"}),
     "people_grant": Form({"username": "self", "role": "viewer", "scope": "project-{id}"}),
@@ -194,6 +196,17 @@ def foreign(scene):
         cycle=1,
         verb="start",
     )
+    schedule = models.QuotaSchedule.objects.create(
+        pool=workload.pool,
+        name="foreign-nights",
+        days=[0],
+        to_minute=60,
+        created_by="foreigner",
+        created_at=timezone.now(),
+    )
+    models.QuotaScheduleRow.objects.create(
+        schedule=schedule, project=project, cells={"quota_mgpu": 1000}
+    )
     asked = models.ServeRequest.objects.create(
         project=project,
         pool=workload.pool,
@@ -216,6 +229,7 @@ def foreign(scene):
         "saved": MISSING - 1,
         "request": asked.pk,
         "run": run.pk,
+        "schedule": schedule.pk,
     }
 
 
