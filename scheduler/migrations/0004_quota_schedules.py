@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0002_ledger_of_starts"),
+        ("scheduler", "0003_verification_runs"),
     ]
 
     operations = [
