@@ -18,7 +18,8 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-_WORK = frozenset({Action.WORK})
+#: Who experiments also defines what experiments are made of.
+_WORK = frozenset({Action.WORK, Action.ASSETS})
 _SERVE = frozenset({Action.SERVE})
 
 #: What each role may do inside its scope. To see comes with any role.
@@ -28,6 +29,7 @@ PERMISSIONS: dict[Role, frozenset[Action]] = {
         {
             Action.WORK,
             Action.SERVE,
+            Action.ASSETS,
             Action.PROJECT_QUOTA,
             Action.ACCESS,
             Action.AUDIT,

@@ -27,6 +27,14 @@ SECRET_KEY = env.text("TIDEGATE_SECRET_KEY", default="") or env.secret_kept_in(
 
 TICK_S = env.integer("TIDEGATE_TICK_S", default=1, least=1)
 WORKLOADS_DIR = env.folder("TIDEGATE_WORKLOADS", default=DATA_DIR / "workloads")
+#: The first encrypts credentials, all of them decrypt: a key is changed by putting a new one first.
+CREDENTIALS_KEYS = env.words("TIDEGATE_CREDENTIALS_KEYS") or [
+    env.secret_kept_in(DATA_DIR / "credentials.key")
+]
+#: Below which folders of this machine a data source may lie.
+HOST_PATHS = env.words("TIDEGATE_HOST_PATHS")
+#: The most that a file tree which is uploaded may hold, in MiB.
+UPLOAD_MIB = env.integer("TIDEGATE_UPLOAD_MIB", default=512, least=1)
 
 # --- Applications --------------------------------------------------------------------------------
 

@@ -128,3 +128,22 @@ class Lack(StrEnum):
     CPU = "cpu"
     MEMORY = "memory"
     KEPT = "kept"  # it would fit, but is kept for another
+
+
+class AssetKind(StrEnum):
+    """What can be defined once and named by many submissions."""
+
+    SOURCE = "source"  # data to be mounted
+    ENVIRONMENT = "environment"  # command, variables and working directory
+    CREDENTIAL = "credential"  # secrets, passed to work as its environment
+    TEMPLATE = "template"  # a whole submission
+
+
+class SourceType(StrEnum):
+    """Where a data source lies."""
+
+    TREE = "tree"  # files that were uploaded once
+    GIT = "git"
+    S3 = "s3"
+    HOST_PATH = "host_path"
+    NFS = "nfs"

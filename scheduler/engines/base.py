@@ -12,6 +12,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 
+from scheduler.core.vocabulary import SourceType
+
 
 class EngineError(Exception):
     """Base of all engine failures.
@@ -81,6 +83,25 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """Data that a replica finds in its working directory under ``name``.
+
+    ``about`` says where they lie, by the type of source; ``secrets`` are for fetching alone and reach
+    nothing but that. A host path counts only ``within`` one of these folders, as they really are.
+    """
+
+    name: str
+    source: SourceType
+    about: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    within: tuple[str, ...] = ()
+
+    def get(self, key: str) -> str:
+        """Return one value of ``about``; empty where it says nothing."""
+        return dict(self.about).get(key, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """All that an engine needs to run one replica.
 
@@ -95,7 +116,9 @@ class LaunchSpec:
     command: tuple[str, ...]
     storage_key: str
     node_name: str = ""
-    env: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # may hold secrets
+    mounts: tuple[Mount, ...] = ()
+    working_dir: str = ""  # below the working directory; empty: that itself
     devices: tuple[DeviceGrant, ...] = ()
     service: Service | None = None
     gang: Gang | None = None

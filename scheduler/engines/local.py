@@ -38,6 +38,7 @@ from scheduler.engines.base import (
 from scheduler.engines.observations import from_records, utc
 from scheduler.engines.records import Order, Paths, State, StopRequest
 from scheduler.engines.shim.tree import find_marked
+from scheduler.engines.store import Store
 from scheduler.host import identity, processes
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class LocalEngine:
         self._replicas = self._root / "replicas"
         self._logs = self._root / "logs"
         self._storage = self._root / "storage"
+        self._store = Store(data_dir.resolve() / "store")
         self._virtual_devices = virtual_devices
         self._virtual_memory_mib = virtual_memory_mib
         self._port_range = port_range
@@ -201,7 +203,9 @@ class LocalEngine:
             order = orders.make_order(
                 spec=spec,
                 engine_id=self._engine_id,
+                replica_dir=paths.directory,
                 storage_root=self._storage,
+                store=self._store,
                 log_dir=log_dir,
                 wake_path=self._wake_path,
                 port=None if spec.service is None else self._pick_port(),

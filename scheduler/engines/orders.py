@@ -6,9 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
+from scheduler.engines import fetch, mounts
 from scheduler.engines.base import LaunchRefused, LaunchSpec
 from scheduler.engines.environment import build_environment
-from scheduler.engines.records import Order
+from scheduler.engines.records import Errand, Order
+from scheduler.engines.store import Store
 
 _STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
@@ -22,7 +24,9 @@ def make_order(
     *,
     spec: LaunchSpec,
     engine_id: str,
+    replica_dir: str,
     storage_root: Path,
+    store: Store,
     log_dir: Path,
     wake_path: str,
     port: int | None,
@@ -38,6 +42,8 @@ def make_order(
     checkpoint_dir = storage_root / spec.storage_key / "checkpoints"
     for directory in (work_dir, checkpoint_dir):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fetches = mounts.place(mounts=spec.mounts, work_dir=work_dir, store=store)
+    cwd = _find_cwd(work_dir, spec, is_complete=not fetches)
     env = build_environment(
         spec=spec,
         engine_id=engine_id,
@@ -45,14 +51,25 @@ def make_order(
         checkpoint_dir=str(checkpoint_dir),
         port=port,
     )
-    _refuse_missing_command(spec, env=env, work_dir=work_dir)
+    env.update(mounts.variables(mounts=spec.mounts, work_dir=str(work_dir)))
+    _refuse_missing_command(spec, env=env, cwd=cwd, is_complete=not fetches)
+    command = [part.replace("{port}", str(port or "")) for part in spec.command]
+    errand = None
+    if fetches:
+        errand = Errand(
+            fetches=fetches,
+            store=str(store.root),
+            work_dir=str(work_dir),
+            cwd=str(cwd),
+            command=command,
+        )
     return Order(
         key=str(spec.key),
         workload_id=spec.workload_id,
         node_name=spec.node_name,
-        command=list(spec.command),
+        command=command if errand is None else fetch.command_for(replica_dir),
         env=env,
-        cwd=str(work_dir),
+        cwd=str(cwd if errand is None else work_dir),
         log_dir=str(log_dir),
         wake_path=wake_path,
         port=port,
@@ -64,15 +81,34 @@ def make_order(
         wall_mib=spec.gpu_memory_mib if spec.devices else None,
         wall_is_resident=any(device.virtual for device in spec.devices),
         wall_stops=spec.memory_wall,
+        errand=errand,
     )
 
 
-def _refuse_missing_command(spec: LaunchSpec, *, env: dict[str, str], work_dir: Path) -> None:
+def _find_cwd(work_dir: Path, spec: LaunchSpec, *, is_complete: bool) -> Path:
+    """Return the current directory of the work, made where it is missing and nothing is mounted."""
+    cwd = work_dir / spec.working_dir
+    if ".." in Path(spec.working_dir).parts or Path(spec.working_dir).is_absolute():
+        raise LaunchRefused(f"{spec.working_dir!r} leads out of the workload's folder")
+    if is_complete:
+        try:
+            cwd.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchRefused(f"{spec.working_dir}: {error.strerror}") from error
+    return cwd
+
+
+def _refuse_missing_command(
+    spec: LaunchSpec, *, env: dict[str, str], cwd: Path, is_complete: bool
+) -> None:
+    """Refuse a command that this machine has not; one of what is yet to be fetched may come."""
     if not spec.command:
         raise LaunchRefused("there is no command to run")
     if any("\0" in word for word in spec.command):
         raise LaunchRefused("a command can't hold a NUL character")
     name = spec.command[0]
-    path = str(work_dir / name) if "/" in name else name
+    if "/" in name and not is_complete:
+        return
+    path = str(cwd / name) if "/" in name else name
     if shutil.which(path, path=env["PATH"]) is None:
         raise LaunchRefused(f"{name}: no such command on this machine")

@@ -18,6 +18,25 @@ _RESERVE_BYTES = 16 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class Fetch(TypedDict):
+    """Data that have to be fetched before the work begins."""
+
+    name: str
+    source: str
+    about: dict[str, str]
+    secrets: dict[str, str]
+
+
+class Errand(TypedDict):
+    """What the first process does before it becomes the work itself."""
+
+    fetches: list[Fetch]
+    store: str
+    work_dir: str
+    cwd: str
+    command: list[str]
+
+
 class Order(TypedDict):
     """What the supervisor is to run. Written once, before it starts; holds the environment."""
 
@@ -38,6 +57,7 @@ class Order(TypedDict):
     wall_mib: int | None  # None: there is no slice to keep to
     wall_is_resident: bool  # on a virtual device: of resident memory, watched by the supervisor
     wall_stops: bool
+    errand: Errand | None
 
 
 class MarkRecord(TypedDict):

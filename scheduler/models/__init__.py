@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
@@ -30,6 +31,8 @@ from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Worklo
 __all__ = [
     "ActivityInterval",
     "AllocationInterval",
+    "Asset",
+    "AssetKind",
     "AuditEntry",
     "CapacityInterval",
     "Cluster",
@@ -58,6 +61,7 @@ __all__ = [
     "ReportSchedule",
     "SavedReport",
     "ScalingPoint",
+    "SealedSecret",
     "ServeRequest",
     "UsageBlock",
     "UsageRollup",
@@ -65,6 +69,7 @@ __all__ = [
     "VerificationResult",
     "VerificationRun",
     "Workload",
+    "WorkloadAsset",
     "WorkloadEvent",
     "with_devices",
 ]

@@ -39,6 +39,8 @@ class Workload(models.Model):
     # What it runs.
     command = models.JSONField(default=list)
     env = models.JSONField(default=dict, blank=True)
+    #: Below its own folder; empty: that folder itself.
+    working_dir = models.CharField(max_length=200, blank=True)
     readiness_path = models.CharField(max_length=200, blank=True)
     start_timeout_s = models.PositiveIntegerField(default=600)
     grace_s = models.PositiveSmallIntegerField(default=30)

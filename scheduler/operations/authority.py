@@ -12,6 +12,7 @@ class Action(StrEnum):
 
     WORK = "work"  # workspaces and trainings: create, stop, start, delete
     SERVE = "serve"  # inference services
+    ASSETS = "assets"  # data sources, environments, credentials, templates
     PROJECT_QUOTA = "project_quota"
     DEPARTMENT_QUOTA = "department_quota"
     NODES = "nodes"  # nodes, pools, devices, prices, settings

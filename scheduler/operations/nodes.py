@@ -246,6 +246,9 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
         Q(key__in=keys) | Q(project__department_id__in=department_ids)
     ).delete()
     keys.delete()
+    models.Asset.objects.filter(
+        Q(department_id__in=department_ids) | Q(project__department_id__in=department_ids)
+    ).delete()
     models.Project.objects.filter(department_id__in=department_ids).delete()
     models.Department.objects.filter(pk__in=department_ids).delete()
     models.Node.objects.filter(pool=pool).delete()

@@ -95,7 +95,7 @@ def approve_request(
     made = services.submit_service(
         project_id=request.project_id,
         pool_id=request.pool_id,
-        submission=submission_of(request.submission),
+        submission=submissions.from_json(request.submission),
         scaling=scaling_of(request.scaling),
         authority=authority,
         now=now,
@@ -152,11 +152,6 @@ def withdraw_request(
     request.save(update_fields=["status", "decided_at"])
     _record(authority, now, "serve_request.withdraw", request)
     return request
-
-
-def submission_of(data: Mapping[str, Any]) -> Submission:
-    """Return the submission that was kept."""
-    return Submission(**{**data, "kind": Kind(data["kind"])})
 
 
 def scaling_of(data: Mapping[str, Any]) -> Scaling:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import models
 from scheduler.core.units import WHOLE_GPU_MGPU, format_gpu
@@ -42,16 +43,27 @@ class Submission:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     gpu_models: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    #: Below the workload's own folder; empty: that folder itself.
+    working_dir: str = ""
+    #: Assets by id: what is to be mounted, set and passed on.
+    environment_id: int | None = None
+    source_ids: Sequence[int] = ()
+    credential_ids: Sequence[int] = ()
     readiness_path: str = ""
     start_timeout_s: int = 600
     grace_s: int = 30
     max_attempts: int | None = None
 
 
+def from_json(data: Mapping[str, Any]) -> Submission:
+    """Return the submission that was kept as JSON."""
+    return Submission(**{**data, "kind": Kind(data["kind"])})
+
+
 def find_problems(*, submission: Submission) -> list[Problem]:
     """Return everything that is wrong with a submission by itself, whatever the cluster's state."""
     return [
-        *_name_problems(submission),
+        *name_problems(submission.name),
         *_request_problems(submission),
         *_replica_problems(submission),
         *_run_problems(submission),
@@ -127,8 +139,9 @@ def _name_taken(name: str, project: models.Project) -> Problem:
     )
 
 
-def _name_problems(submission: Submission) -> list[Problem]:
-    if _NAME.fullmatch(submission.name):
+def name_problems(name: str) -> list[Problem]:
+    """Return what is wrong with a name of a workload or an asset by itself."""
+    if _NAME.fullmatch(name):
         return []
     return [
         Problem(
@@ -209,7 +222,8 @@ def priority_problems(priority: int | None) -> list[Problem]:
 
 def _run_problems(submission: Submission) -> list[Problem]:
     problems = priority_problems(submission.priority)
-    if not submission.command or not all(isinstance(a, str) and a for a in submission.command[:1]):
+    given_elsewhere = not submission.command and submission.environment_id is not None
+    if not given_elsewhere and not "".join(submission.command[:1]):
         problems.append(
             Problem(
                 field="command", code="empty", message="Say what to run, such as: python train.py"
@@ -219,21 +233,27 @@ def _run_problems(submission: Submission) -> list[Problem]:
         problems.append(
             Problem(field="command", code="bad_character", message="Must not hold a zero byte.")
         )
-    for name in submission.env:
-        if not _ENV_NAME.fullmatch(name) or name.startswith("TIDEGATE_"):
-            problems.append(
-                Problem(
-                    field="env",
-                    code="bad_env_name",
-                    message=f"{name!r} can't be set: use letters, digits and underscores, and no "
-                    "name that begins with TIDEGATE_.",
-                )
-            )
+    problems += env_problems(submission.env)
     if not 0 <= submission.grace_s <= MAX_GRACE_S:
         problems.append(
             Problem(field="grace_s", code="bad_grace", message=f"Use 0 to {MAX_GRACE_S} seconds.")
         )
     return problems
+
+
+def env_problems(names: Iterable[str], *, field: str = "env") -> list[Problem]:
+    """Return what is wrong with names of environment variables."""
+    return [
+        Problem(
+            field=field,
+            code="bad_env_name",
+            message=f"{name!r} can't be set: use letters, digits and underscores, and no name that "
+            "begins with TIDEGATE_.",
+            params={"name": name},
+        )
+        for name in names
+        if not _ENV_NAME.fullmatch(name) or name.startswith("TIDEGATE_")
+    ]
 
 
 def fields_of(submission: Submission) -> dict[str, object]:
@@ -262,6 +282,7 @@ def fields_of(submission: Submission) -> dict[str, object]:
         "gpu_models": list(submission.gpu_models),
         "command": list(submission.command),
         "env": dict(submission.env),
+        "working_dir": submission.working_dir,
         "readiness_path": submission.readiness_path,
         "start_timeout_s": submission.start_timeout_s,
         "grace_s": submission.grace_s,

@@ -11,7 +11,7 @@ from scheduler import events, models
 from scheduler.core.instants import to_us
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import END_PHASES, Level, ReplicaPhase
-from scheduler.operations import audit, quota_schedules
+from scheduler.operations import assets, audit, quota_schedules
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.quotas import COLORS, check_name
 from scheduler.operations.refused import NotFound, Problem, QuotaRefused
@@ -108,6 +108,7 @@ def delete_project(*, project_id: int, authority: Authority, now: datetime) -> m
     _leave_schedules(Level.PROJECT, project.pk, authority, now)
     project.deleted_at = now
     project.save(update_fields=["deleted_at"])
+    assets.delete_assets_of(project=project, department=None, now=now)
     _end_history(now, project=project)
     audit.record(
         authority=authority,
@@ -150,6 +151,7 @@ def delete_department(
     _leave_schedules(Level.DEPARTMENT, department.pk, authority, now)
     department.deleted_at = now
     department.save(update_fields=["deleted_at"])
+    assets.delete_assets_of(project=None, department=department, now=now)
     _end_history(now, department=department, project=None)
     audit.record(authority=authority, now=now, action="department.delete", target=department)
     _changed()

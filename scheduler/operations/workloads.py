@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from scheduler import events, models
 from scheduler.core.units import UNLIMITED_MGPU, format_gpu
 from scheduler.core.vocabulary import END_PHASES, HOLDING_PHASES, Kind, Phase, is_preemptible
-from scheduler.operations import audit, idle, submissions
+from scheduler.operations import asset_choice, audit, idle, submissions
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
 from scheduler.operations.submissions import Submission
@@ -35,7 +35,9 @@ def submit_workload(
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
-    problems = submissions.find_problems(submission=submission)
+    resolved = asset_choice.resolve(submission=submission, project=project, authority=authority)
+    submission = resolved.submission
+    problems = [*submissions.find_problems(submission=submission), *resolved.problems]
     if problems:
         raise SubmitRefused(problems)
     try:
@@ -49,6 +51,9 @@ def submit_workload(
                 **submissions.fields_of(submission),
                 **_limits(submission, project),
             )
+            for use in resolved.uses:
+                use.workload = workload
+                use.save()
             models.WorkloadEvent.objects.create(
                 workload=workload, at=now, code="submitted", params={"by": authority.name}
             )
@@ -57,7 +62,11 @@ def submit_workload(
                 now=now,
                 action="workload.submit",
                 target=workload,
-                after={"kind": submission.kind, "request_mgpu": submission.request_mgpu},
+                after={
+                    "kind": submission.kind,
+                    "request_mgpu": submission.request_mgpu,
+                    **({"assets": [str(use) for use in resolved.uses]} if resolved.uses else {}),
+                },
             )
             events.wake_on_commit()
     except IntegrityError as error:
@@ -100,6 +109,7 @@ def start_workload(*, workload_id: int, authority: Authority, now: datetime) -> 
     workload = _lock(workload_id=workload_id, authority=authority)
     if Phase(workload.phase) not in END_PHASES:
         raise StateRefused([_state_problem(workload, "has not ended")])
+    asset_choice.renew_secrets(workload)
     workload.phase = Phase.PENDING
     workload.phase_since = now
     workload.stop_requested = False

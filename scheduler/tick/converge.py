@@ -22,7 +22,7 @@ from scheduler.engines.base import (
     ReplicaKey,
     Service,
 )
-from scheduler.tick import engine_room
+from scheduler.tick import engine_room, launch_assets
 from scheduler.tick.observe import Observations, key_of
 
 log = logging.getLogger(__name__)
@@ -95,6 +95,7 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
             readiness_path=workload.readiness_path or "/health",
             start_timeout_s=workload.start_timeout_s,
         )
+    mounts, env = launch_assets.of(workload)
     return LaunchSpec(
         key=key_of(replica),
         workload_id=workload.pk,
@@ -103,7 +104,9 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
         command=tuple(_expand(part) for part in workload.command),
         storage_key=f"workload-{workload.pk}",
         node_name=replica.node.name,
-        env=tuple(sorted(workload.env.items())),
+        env=env,
+        mounts=mounts,
+        working_dir=workload.working_dir,
         devices=tuple(
             DeviceGrant(
                 index=holding.device.index,

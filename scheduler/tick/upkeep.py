@@ -1,4 +1,4 @@
-"""What a tick looks after twice a minute: the books, processes of nobody, what each pool offers."""
+"""What a tick looks after twice a minute: the books, processes of nobody, old secrets, what pools offer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from scheduler import models
 from scheduler.engines.base import EngineError
+from scheduler.operations import assets
 from scheduler.tick import books, converge, ledger
 from scheduler.tick.observe import Observations
 
@@ -24,6 +25,7 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
     _last["taken"] = now
     books.set_right()
     ledger.record_capacity(pools=models.NodePool.objects.order_by("id"), now=now)
+    assets.erase_unused_secrets()
     for name in sorted(observations.answered):
         try:
             converge.end_orphans(engine_name=name)
