@@ -60,6 +60,7 @@ def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:
         NavItem(name="quotas", label=_("Quotas"), icon="network"),
         NavItem(name="workloads", label=_("Workloads"), icon="boxes", count=counts.workloads),
         NavItem(name="inference", label=_("Inference"), icon="zap", count=counts.services),
+        NavItem(name="assets", label=_("Assets"), icon="copy"),
         NavItem(name="decisions", label=_("Decisions"), icon="scroll-text"),
     )
 

@@ -36,6 +36,13 @@ def refusal(error: NotPermitted) -> str:
         "schedule_of_others": _(
             "“{name}” also sets rows that are not yours to change. Ask a system admin."
         ),
+        "assets_view_only": _(
+            "Your role may not define or change assets of {scope}. Ask an admin of it."
+        ),
+        "paths_by_admin": _(
+            "Paths of machines are offered by system admins, since other people's files lie there. "
+            "Upload the files, or ask one."
+        ),
         "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
     }.get(error.code)
     return template.format(**error.params) if template else str(error)
@@ -124,6 +131,62 @@ def _template(code: str) -> str:
         ),
         "nothing_to_keep": _("{name} has no idle rule or does not run."),
         "kept_already": _("It was kept less than 30 minutes ago. Use it, or wait."),
+        "empty": _("Say what to run, such as: python train.py"),
+        "bad_character": _("Must not hold a zero byte."),
+        "bad_env_name": _(
+            "{name} can't be set: use letters, digits and underscores, and no name that begins "
+            "with TIDEGATE_."
+        ),
+        "out_of_range": _("Use {low} to {high}."),
+        "bad_path": _("Begin the path with a slash."),
+        "too_long": _("Use at most {most} characters."),
+        "asset_name_taken": _(
+            "There is one called {name} in this scope already. Choose another name."
+        ),
+        "credential_needed": _(
+            "Data sources are fetched with {name}: {sources}. Change or delete them first."
+        ),
+        "credential_gone": _(
+            "It needs a credential of {name}, which was deleted. Submit it anew with another one."
+        ),
+        "no_such_credential": _("Choose a credential that holds wherever the data source does."),
+        "no_such_asset": _(
+            "Choose what may be used in the project: it is there no more, or is another's."
+        ),
+        "same_mount": _("Two data sources are called {name}: only one of them can lie there."),
+        "variable_twice": _("{name} would be set twice. Choose one of the two."),
+        "no_secret": _("Give at least one name and value, such as TOKEN=abc."),
+        "bad_secret": _("A value must not be empty or hold a zero byte."),
+        "no_files": _("Choose the files, or one archive of them."),
+        "bad_files": _(
+            "These files can't be kept: {why}. At most {mib} MiB and {files} files, or one archive "
+            "of them."
+        ),
+        "bad_source_type": _("Choose where the data lie."),
+        "bad_git_url": _(
+            "Give the address of a repository that begins with https://, http://, ssh:// or git://."
+        ),
+        "secret_in_url": _(
+            "Leave name and password out of the address: make a credential of them and choose it "
+            "here."
+        ),
+        "bad_revision": _("Give a branch, a tag or a commit, or nothing."),
+        "bad_endpoint": _("Give the service's address, such as https://s3.host."),
+        "bad_bucket": _("Give the bucket's name: small letters, digits, hyphens and points."),
+        "bad_prefix": _("Give a folder without a slash before it, or nothing."),
+        "bad_server": _("Give the NFS server's name or address."),
+        "bad_host_path": _(
+            "Give a whole path that begins with a slash, without dots that lead out."
+        ),
+        "no_host_paths": _(
+            "No folder of this machine is allowed: set TIDEGATE_HOST_PATHS to those that may be "
+            "offered, and start Tidegate again."
+        ),
+        "own_files": _("Tidegate's own files lie there. Choose another folder."),
+        "path_not_allowed": _("Choose a path below one of: {folders}."),
+        "bad_working_dir": _(
+            "Give a folder below the workload's own, such as code, without dots that lead out."
+        ),
         "say_why": _("Say why it is declined, so that it can be asked for better."),
         "decided_already": _("The request for {name} has been decided already."),
         "has_rule": _("{name} has this role there already."),

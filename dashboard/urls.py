@@ -8,6 +8,7 @@ from django.views.i18n import JavaScriptCatalog, set_language
 
 from dashboard.admin.site import site
 from dashboard.views import (
+    assets,
     chosen,
     decisions,
     idle,
@@ -20,6 +21,7 @@ from dashboard.views import (
     saved_reports,
     search,
     serve_requests,
+    submit,
     workloads,
 )
 
@@ -29,7 +31,8 @@ urlpatterns = [
     path("demonstration", overview.choose_demonstration, name="choose_demonstration"),
     path("workloads", workloads.workloads, name="workloads"),
     path("workloads/chosen", chosen.chosen, name="workloads_chosen"),
-    path("workloads/new", workloads.submit, name="workload_new"),
+    path("workloads/new", submit.submit, name="workload_new"),
+    path("workloads/new/estimate", submit.estimate, name="workload_estimate"),
     path("workloads/<int:workload_id>", workloads.workload, name="workload"),
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),
     path("workloads/<int:workload_id>/start", workloads.start, name="workload_start"),
@@ -39,6 +42,10 @@ urlpatterns = [
         name="workload_priority",
     ),
     path("workloads/<int:workload_id>/delete", workloads.delete, name="workload_delete"),
+    path("assets", assets.assets, name="assets"),
+    path("assets/new", assets.new, name="asset_new"),
+    path("assets/<int:asset_id>", assets.asset, name="asset"),
+    path("assets/<int:asset_id>/delete", assets.delete, name="asset_delete"),
     path("inference", inference.inference, name="inference"),
     path("inference/<int:workload_id>", inference.service, name="service"),
     path("inference/keys", inference.keys, name="gateway_keys"),
@@ -57,6 +64,7 @@ urlpatterns = [
     path("notices", serve_requests.notices, name="notices"),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
+    path("nodes/<str:node_name>/<int:index>", nodes.device, name="device"),
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),
     path("reports", reports.consumption, name="reports"),

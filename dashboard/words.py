@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+
 from django.utils.translation import gettext as _
 
 from scheduler.core.idle import RuleKind
-from scheduler.core.vocabulary import Kind, Phase, Rank
+from scheduler.core.units import format_gpu
+from scheduler.core.vocabulary import AssetKind, Kind, Phase, Rank, SourceType
 from scheduler.queries import phrases
+from scheduler.queries.assets import AssetRow
 
 
 def kind_name(kind: str) -> str:
@@ -108,3 +113,95 @@ def mark_name(name: str) -> str:
 def duration(seconds: int) -> str:
     """Return "12 s", "41 min", "3 h 12 min" or "9 d"."""
     return phrases.duration(seconds)
+
+
+def asset_kind_name(kind: str) -> str:
+    """Return the word for one asset of a kind."""
+    return {
+        AssetKind.SOURCE: _("Data source"),
+        AssetKind.ENVIRONMENT: _("Environment"),
+        AssetKind.CREDENTIAL: _("Credential"),
+        AssetKind.TEMPLATE: _("Template"),
+    }[AssetKind(kind)]
+
+
+def asset_kinds_name(kind: str) -> str:
+    """Return the word for all assets of a kind."""
+    return {
+        AssetKind.SOURCE: _("Data sources"),
+        AssetKind.ENVIRONMENT: _("Environments"),
+        AssetKind.CREDENTIAL: _("Credentials"),
+        AssetKind.TEMPLATE: _("Templates"),
+    }[AssetKind(kind)]
+
+
+def source_type_name(source: str) -> str:
+    """Return the word for where a data source lies."""
+    return {
+        SourceType.TREE: _("Uploaded files"),
+        SourceType.GIT: _("Git"),
+        SourceType.S3: _("S3"),
+        SourceType.HOST_PATH: _("Path of this machine"),
+        SourceType.NFS: _("NFS"),
+    }[SourceType(source)]
+
+
+def asset_in_scope(row: AssetRow) -> str:
+    """Return an asset's name with the scope in which it is defined."""
+    return _("{name} ({scope})").format(
+        name=row.name, scope=row.scope_name or _("the whole cluster")
+    )
+
+
+def source_place(definition: Mapping[str, object]) -> str:
+    """Return in one line where a data source lies."""
+    said = {name: str(definition.get(name) or "") for name in ("url", "revision", "path", "server")}
+    match SourceType(str(definition["type"])):
+        case SourceType.TREE:
+            return _("files: {n}").format(n=definition.get("files", 0))
+        case SourceType.GIT:
+            return f"{said['url']} {said['revision']}".strip()
+        case SourceType.S3:
+            return f"{definition['endpoint']} {definition['bucket']}/{definition['folder']}"
+        case SourceType.HOST_PATH:
+            return said["path"]
+        case SourceType.NFS:
+            return f"{said['server']}:{said['path']}"
+
+
+def asset_facts(kind: AssetKind, definition: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return what an asset is made of, as pairs of a word and a value. Never a secret."""
+    match kind:
+        case AssetKind.SOURCE:
+            return [
+                (_("Where the data lie"), source_type_name(str(definition["type"]))),
+                (_("Place"), source_place(definition)),
+            ]
+        case AssetKind.ENVIRONMENT:
+            env, command = definition.get("env"), definition.get("command")
+            return [
+                (_("Command"), shlex.join(command) if isinstance(command, list) else ""),
+                (_("Variables"), ", ".join(f"{k}={v}" for k, v in _pairs(env))),
+                (_("Working directory"), str(definition.get("working_dir", ""))),
+                (_("Readiness path"), str(definition.get("readiness_path", ""))),
+            ]
+        case AssetKind.CREDENTIAL:
+            names = definition.get("names")
+            said = ", ".join(map(str, names)) if isinstance(names, list) else ""
+            return [(_("Values"), said)]
+        case AssetKind.TEMPLATE:
+            kept = definition.get("submission")
+            return _template_facts(kept if isinstance(kept, dict) else {})
+
+
+def _template_facts(kept: Mapping[str, object]) -> list[tuple[str, str]]:
+    command = kept.get("command")
+    return [
+        (_("Kind"), kind_name(str(kept["kind"]))),
+        (_("GPUs a replica"), format_gpu(int(str(kept["request_mgpu"])))),
+        (_("Command"), shlex.join(command) if isinstance(command, list) else ""),
+    ]
+
+
+def _pairs(value: object) -> list[tuple[str, object]]:
+    return list(value.items()) if isinstance(value, dict) else []

@@ -9,12 +9,23 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from dashboard.forms.asset import lines_of
+from dashboard.forms.asset_fields import AssetFields
+from dashboard.forms.engine import EngineFields
 from dashboard.problems import in_words
 from scheduler.core.autoscale import Metric
-from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, parse_gpu
+from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, format_gpu, parse_gpu
 from scheduler.core.vocabulary import Kind, Priority
+from scheduler.operations.engine_templates import TEMPLATES
 from scheduler.operations.services import Scaling
-from scheduler.operations.submissions import MAX_REPLICAS, Submission, find_problems
+from scheduler.operations.submissions import (
+    MAX_REPLICAS,
+    USUAL_START_TIMEOUT_S,
+    Submission,
+    find_problems,
+)
+from scheduler.queries.assets import AssetRow
+from scheduler.queries.nodes import DeviceSize
 from scheduler.queries.workloads import ProjectChoice
 
 KINDS = (
@@ -56,11 +67,18 @@ _EMPTY: dict[str, object] = {
     "command": ["?"],
     "priority": None,
     "preemptible": "",
+    "engine": "",
+    "env": {},
+    "environment": None,
+    "sources": [],
+    "credentials": [],
+    "readiness_path": "",
+    "start_timeout_s": None,
     "grace_s": 0,
 }
 
 
-class WorkloadForm(forms.Form):
+class WorkloadForm(EngineFields, AssetFields):
     """What a person types; ``submission`` is what it means."""
 
     project = forms.TypedChoiceField(label=_("Project"), coerce=int)
@@ -83,10 +101,31 @@ class WorkloadForm(forms.Form):
     )
     command = forms.CharField(
         label=_("Command"),
+        required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=_(
-            "As in a shell, without pipes, such as: python {examples}/training/train_digits.py"
+            "As in a shell, without pipes, such as: python {examples}/training/train_digits.py. "
+            "Empty: that of the server or the environment."
         ),
+    )
+    env = forms.CharField(
+        label=_("Variables"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("One a line: NAME=value. Nothing secret: that is what credentials are for."),
+    )
+    readiness_path = forms.CharField(
+        label=_("Readiness path"),
+        required=False,
+        max_length=200,
+        help_text=_("Answered with 2xx once it is ready. Empty: /health."),
+    )
+    start_timeout_s = forms.IntegerField(
+        label=_("Ready within, seconds"),
+        required=False,
+        min_value=1,
+        max_value=86_400,
+        help_text=_("Empty: as usual for the server, 600 for any command."),
     )
     priority = forms.TypedChoiceField(
         label=_("Priority"), choices=PRIORITIES, required=False, coerce=int, empty_value=None
@@ -106,10 +145,14 @@ class WorkloadForm(forms.Form):
         self,
         *args: object,
         projects: Sequence[ProjectChoice],
+        assets: Sequence[AssetRow] = (),
+        devices: Sequence[DeviceSize] = (),
         offered: frozenset[Kind] = frozenset(Kind),
         **kwargs: object,
     ) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.offer(assets)
+        self.devices = devices
         kinds = self.fields["kind"]
         assert isinstance(kinds, forms.ChoiceField)
         #: Whoever is not offered it is told of the request to serve.
@@ -150,9 +193,16 @@ class WorkloadForm(forms.Form):
                 _("A quote is not closed: check the quotes of the command.")
             ) from error
 
+    def clean_env(self) -> dict[str, str]:
+        """Return the variables."""
+        return lines_of(self.cleaned_data["env"])
+
     def clean(self) -> dict[str, object]:
         """Check what is there against the rules of a submission, so that all is said at once."""
         self._forget_hidden()
+        data = self.cleaned_data
+        if data.get("engine") and not data.get("command") and not data.get("model"):
+            self.add_error("model", _("Say which model is served, or give a command."))
         said = set(self.errors)
         for problem in find_problems(submission=self.submission):
             field = "gpu" if problem.field == "devices" else problem.field
@@ -165,12 +215,40 @@ class WorkloadForm(forms.Form):
         kind = self.cleaned_data.get("kind")
         hidden: dict[str, object] = {}
         if kind != Kind.INFERENCE:
-            hidden |= {"metric": "", "threshold": None}
+            hidden |= {"metric": "", "threshold": None, "engine": "", "model": ""}
+            hidden |= {"weights_gib": None, "kv_kib": None, "max_tokens": None}
+            hidden |= {"readiness_path": "", "start_timeout_s": None}
         if kind in (Kind.TRAINING, Kind.WORKSPACE):
             hidden |= {"min_replicas": 1, "max_replicas": 1}
         for name, usual in hidden.items():
             self.errors.pop(name, None)
             self.cleaned_data[name] = usual
+
+    @classmethod
+    def initial_of(cls, kept: Mapping[str, Any]) -> dict[str, object]:
+        """Return what the fields hold for a submission that was kept as a template."""
+        submission, scaling = kept["submission"], kept.get("scaling") or {}
+        gpu_mgpu = submission["devices"] * submission["request_mgpu"]
+        explicit = submission["preemptible"]
+        return {
+            "kind": submission["kind"],
+            "gpu": format_gpu(gpu_mgpu) if gpu_mgpu else "",
+            "gpu_memory_mib": submission["gpu_memory_mib"],
+            "min_replicas": submission["min_replicas"],
+            "max_replicas": submission["max_replicas"],
+            "metric": scaling.get("metric") or "",
+            "threshold": scaling.get("threshold", 2),
+            "command": shlex.join(submission["command"]),
+            "env": "\n".join(f"{name}={value}" for name, value in submission["env"].items()),
+            "environment": submission["environment_id"],
+            "sources": list(submission["source_ids"]),
+            "credentials": list(submission["credential_ids"]),
+            "readiness_path": submission["readiness_path"],
+            "start_timeout_s": submission["start_timeout_s"],
+            "priority": submission["priority"],
+            "preemptible": {True: "yes", False: "no"}.get(explicit, ""),
+            "grace_s": submission["grace_s"],
+        }
 
     @property
     def scaling(self) -> Scaling:
@@ -187,10 +265,19 @@ class WorkloadForm(forms.Form):
         memory_mib = data["gpu_memory_mib"]
         kind = Kind(data["kind"])
         single = kind in (Kind.TRAINING, Kind.WORKSPACE)
+        template = TEMPLATES.get(data["engine"])
+        usual_s = template.start_timeout_s if template else USUAL_START_TIMEOUT_S
+        usual_path = template.readiness_path if template else ""
         return Submission(
             name=data["name"],
             kind=kind,
-            command=data["command"],
+            command=data["command"] or self.made_command(name=data["name"]),
+            env=data["env"],
+            environment_id=data["environment"],
+            source_ids=data["sources"],
+            credential_ids=data["credentials"],
+            readiness_path=data["readiness_path"] or usual_path,
+            start_timeout_s=data["start_timeout_s"] or usual_s,
             priority=data["priority"],
             preemptible={"yes": True, "no": False}.get(data["preemptible"]),
             devices=devices if request_mgpu or memory_mib else 0,

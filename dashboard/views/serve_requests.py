@@ -16,6 +16,7 @@ from access.listing import names_who_may
 from dashboard import problems
 from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
+from dashboard.views.submit import choices
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import notices as notice_operations
 from scheduler.operations import serve_requests as operations
@@ -69,11 +70,18 @@ def ask(request: HttpRequest) -> HttpResponse:
     pool = (named or list(pools))[0]
     offered = frozenset({Kind.INFERENCE})
     if request.method == "GET":
-        form = WorkloadForm(projects=projects, offered=offered, initial={"project": projects[0].id})
+        form = WorkloadForm(
+            projects=projects,
+            offered=offered,
+            initial={"project": projects[0].id},
+            **choices(request, pool_id=pool.id),
+        )
         return _form(request, form)
     data = request.POST.copy()
     data["kind"] = Kind.INFERENCE.value
-    form = WorkloadForm(data, projects=projects, offered=offered)
+    form = WorkloadForm(
+        data, projects=projects, offered=offered, **choices(request, pool_id=pool.id)
+    )
     if not form.is_valid():
         return _form(request, form)
     project = next(each for each in projects if each.id == form.cleaned_data["project"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
 from scheduler.engines import fetch, mounts
@@ -13,6 +14,9 @@ from scheduler.engines.records import Errand, Order
 from scheduler.engines.store import Store
 
 _STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+_SHARE = re.compile(r"\{slice:(0\.\d{1,4}|1)\}")
 
 
 def is_storage_key(text: str) -> bool:
@@ -53,7 +57,7 @@ def make_order(
     )
     env.update(mounts.variables(mounts=spec.mounts, work_dir=str(work_dir)))
     _refuse_missing_command(spec, env=env, cwd=cwd, is_complete=not fetches)
-    command = [part.replace("{port}", str(port or "")) for part in spec.command]
+    command = [_filled(part, spec=spec, env=env, port=port) for part in spec.command]
     errand = None
     if fetches:
         errand = Errand(
@@ -83,6 +87,26 @@ def make_order(
         wall_stops=spec.memory_wall,
         errand=errand,
     )
+
+
+def _filled(part: str, *, spec: LaunchSpec, env: dict[str, str], port: int | None) -> str:
+    """Put the port, and shares of the slice, in the place of ``{port}`` and ``{slice:0.93}``."""
+    part = part.replace("{port}", str(port or ""))
+    return _SHARE.sub(lambda found: _share_seen(Decimal(found[1]), spec, env), part)
+
+
+def _share_seen(of_slice: Decimal, spec: LaunchSpec, env: dict[str, str]) -> str:
+    """Return a share of the slice as one of the memory that the process sees on its device.
+
+    A virtual device, and a real one whose memory MPS bounds, look as large as the slice. Else the whole
+    card is seen.
+    """
+    sees_slice = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" in env or not spec.devices
+    if sees_slice or any(device.virtual for device in spec.devices):
+        return str(of_slice)
+    of_card = min(device.request_mgpu for device in spec.devices)
+    share = of_slice * of_card / 1000
+    return str(share.quantize(Decimal("0.001"), rounding=ROUND_DOWN))
 
 
 def _find_cwd(work_dir: Path, spec: LaunchSpec, *, is_complete: bool) -> Path:

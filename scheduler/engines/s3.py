@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from scheduler.engines.store import Store
 
@@ -22,7 +23,7 @@ def fetch(*, about: dict[str, str], secrets: dict[str, str], store: Store) -> st
     # Loaded only where something is fetched from S3: it takes a tenth of a second.
     from obstore import exceptions
 
-    where = f"{about['endpoint']} {about['bucket']}/{about.get('prefix', '')}"
+    where = f"{about['endpoint']} {about['bucket']}/{about.get('folder', '')}"
     try:
         return _fetch(about, secrets, store, where)
     except FileNotFoundError as error:
@@ -37,18 +38,20 @@ def _fetch(about: dict[str, str], secrets: dict[str, str], store: Store, where: 
     from obstore.store import S3Store
 
     key, secret = secrets.get("AWS_ACCESS_KEY_ID"), secrets.get("AWS_SECRET_ACCESS_KEY")
-    signed = {"access_key_id": key, "secret_access_key": secret} if key and secret else {}
+    signed: dict[str, Any] = {}
+    if key and secret:
+        signed = {"access_key_id": key, "secret_access_key": secret}
     bucket = S3Store(
         about["bucket"],
         endpoint=about["endpoint"],
         region=secrets.get("AWS_REGION") or "us-east-1",
         virtual_hosted_style_request=False,
         skip_signature=not signed,
+        **signed,
         client_options={"allow_http": about["endpoint"].startswith("http:")},
         retry_config={"max_retries": 4},
-        **signed,
     )
-    prefix = about.get("prefix", "").strip("/")
+    prefix = about.get("folder", "").strip("/")
     objects = sorted(
         (str(each["path"]), int(each["size"]), str(each["e_tag"]))
         for page in bucket.list(prefix or None)

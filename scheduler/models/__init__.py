@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
-from scheduler.models.cluster import Cluster, Device, GpuPrice, Node, NodePool
+from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
@@ -44,6 +44,7 @@ __all__ = [
     "Device",
     "GatewayKey",
     "GatewayUsage",
+    "GpuFixedCost",
     "GpuPrice",
     "IdlePolicy",
     "InferenceService",

@@ -145,6 +145,17 @@ class Device(models.Model):
         return f"{self.node_id}/{self.index}"
 
 
+class GpuFixedCost(models.Model):
+    """The memory that an empty process takes on a GPU of a model, as it was measured."""
+
+    gpu_model = models.CharField(max_length=80, unique=True)
+    fixed_mib = models.PositiveIntegerField()
+    measured_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.gpu_model}: {self.fixed_mib} MiB"
+
+
 class GpuPrice(models.Model):
     """What one GPU of a model costs an hour, from a date. An empty model is the default."""
 

@@ -10,9 +10,8 @@ from scheduler.core.vocabulary import AssetKind
 from scheduler.operations import assets
 from scheduler.operations.authority import Authority
 from scheduler.operations.refused import Problem, StateRefused
-from scheduler.operations.submissions import Submission
+from scheduler.operations.submissions import USUAL_START_TIMEOUT_S, Submission
 
-USUAL_START_TIMEOUT_S = Submission.__dataclass_fields__["start_timeout_s"].default
 _FIELDS = {
     AssetKind.ENVIRONMENT: "environment",
     AssetKind.SOURCE: "sources",
@@ -79,7 +78,7 @@ def renew_secrets(workload: models.Workload) -> None:
     """
     erased = workload.assets.filter(secret__sealed=b"").select_related("asset")
     for use in erased:
-        credential = use.asset
+        credential: models.Asset | None = use.asset
         if use.kind == AssetKind.SOURCE:
             credential = models.Asset.objects.filter(pk=use.definition.get("credential_id")).first()
         if credential is None or credential.deleted_at is not None:

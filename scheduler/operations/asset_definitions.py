@@ -25,7 +25,7 @@ BY_ADMIN_ONLY = frozenset({SourceType.HOST_PATH, SourceType.NFS})
 SOURCE_FIELDS: dict[SourceType, tuple[str, ...]] = {
     SourceType.TREE: ("digest",),
     SourceType.GIT: ("url", "revision"),
-    SourceType.S3: ("endpoint", "bucket", "prefix"),
+    SourceType.S3: ("endpoint", "bucket", "folder"),
     SourceType.HOST_PATH: ("path",),
     SourceType.NFS: ("server", "path"),
 }
@@ -101,7 +101,7 @@ def find_secret_problems(values: Mapping[str, str]) -> list[Problem]:
 def _tree_problems(definition: Mapping[str, object]) -> list[Problem]:
     if _DIGEST.fullmatch(str(definition.get("digest", ""))):
         return []
-    return [_problem("files", "no_files", "Choose the files, or one archive of them.")]
+    return [_problem("upload", "no_files", "Choose the files, or one archive of them.")]
 
 
 def _git_problems(definition: Mapping[str, object]) -> list[Problem]:
@@ -146,9 +146,9 @@ def _s3_problems(definition: Mapping[str, object]) -> list[Problem]:
         problems.append(
             _problem("bucket", "bad_bucket", "Give the bucket's name: small letters, digits, - .")
         )
-    if not is_inside(str(definition.get("prefix", ""))):
+    if not is_inside(str(definition.get("folder", ""))):
         problems.append(
-            _problem("prefix", "bad_prefix", "Give a prefix without a slash before it, or nothing.")
+            _problem("folder", "bad_prefix", "Give a folder without a slash before it, or nothing.")
         )
     return problems
 

@@ -302,7 +302,11 @@ def _covers(outer: models.Asset, inner: models.Asset) -> bool:
 def _template_problems(definition: Mapping[str, object]) -> list[Problem]:
     kept = definition.get("submission")
     if not isinstance(kept, dict):
-        return [Problem(field="submission", code="empty", message="Say what is to be submitted.")]
+        return [
+            Problem(
+                field="submission", code="empty_template", message="Say what is to be submitted."
+            )
+        ]
     submission = submissions.from_json({**kept, "name": "template"})
     return submissions.find_problems(submission=submission)
 

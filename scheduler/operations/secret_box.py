@@ -27,7 +27,7 @@ def unseal(*, sealed: bytes) -> dict[str, str]:
         SecretUnreadable: no key opens it.
     """
     try:
-        opened: dict[str, str] = json.loads(_box().decrypt(bytes(sealed)))
+        opened: dict[str, str] = json.loads(_box().decrypt(sealed))
     except InvalidToken as error:
         raise SecretUnreadable from error
     return opened

@@ -22,6 +22,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MAX_REPLICAS = 1024
 MAX_GRACE_S = 300
+USUAL_START_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Submission:
     source_ids: Sequence[int] = ()
     credential_ids: Sequence[int] = ()
     readiness_path: str = ""
-    start_timeout_s: int = 600
+    start_timeout_s: int = USUAL_START_TIMEOUT_S
     grace_s: int = 30
     max_attempts: int | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler import models
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.queries.pool_state import NodeState, PoolState, load_pool_state
 from scheduler.queries.visibility import Visibility
@@ -90,4 +91,25 @@ def _node(state: PoolState, node: NodeState) -> NodeRow:
         held_mgpu=sum(WHOLE_GPU_MGPU - device.free_mgpu for device in devices),
         free_mgpu=sum(device.free_mgpu for device in devices),
         devices=tuple(devices),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSize:
+    """One size of device in a pool. ``fixed_mib``: what an empty process was measured to take there."""
+
+    model: str
+    memory_mib: int
+    fixed_mib: int | None
+
+
+def list_device_sizes(*, pool_id: int) -> tuple[DeviceSize, ...]:
+    """Return the sizes of devices in a pool, the smallest first."""
+    measured = dict(models.GpuFixedCost.objects.values_list("gpu_model", "fixed_mib"))
+    rows = models.Device.objects.filter(node__pool_id=pool_id, memory_mib__isnull=False)
+    sizes = rows.order_by("memory_mib", "model").values_list("memory_mib", "model").distinct()
+    return tuple(
+        DeviceSize(model=model, memory_mib=mib, fixed_mib=measured.get(model))
+        for mib, model in sizes
+        if mib is not None
     )

@@ -53,7 +53,7 @@ def _open(use: models.WorkloadAsset) -> dict[str, str]:
             f"the values of the credential for {use.name} were erased: start the workload again"
         )
     try:
-        return secret_box.unseal(sealed=use.secret.sealed)
+        return secret_box.unseal(sealed=bytes(use.secret.sealed))
     except secret_box.SecretUnreadable as error:
         raise LaunchRefused(
             f"the credential for {use.name} can't be read: the key that sealed it is not among "

@@ -19,7 +19,8 @@ from access.models import AccessRule, User
 from access.roles import Role
 from dashboard.routing import websocket_urlpatterns
 from scheduler import models
-from scheduler.operations import gateway_keys, verifications
+from scheduler.core.vocabulary import AssetKind
+from scheduler.operations import assets, gateway_keys, verifications
 from scheduler.operations.authority import SYSTEM
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +96,12 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "workload_start": Thing("workload", "post"),
     "workload_priority": Thing("workload", "post"),
     "workload_delete": Thing("workload", "post"),
+    "workload_estimate": Form(WORKLOAD | {"kind": "inference"}),
+    "assets": Page(asks=("kind=credential", "kind=template", "q={name}")),
+    "asset_new": Form({"name": "mine", "scope": "project-{id}", "type": "git", "url": "git://h/x"}),
+    "asset": Thing("asset"),
+    "asset_delete": Thing("asset", "post"),
+    "device": Page(),
     "inference": Page(asks=("q={name}", "project={id}")),
     "service": Thing("service"),
     "gateway_keys": Page(asks=("project={id}",)),
@@ -217,9 +224,20 @@ def foreign(scene):
     run = verifications.request_run(
         numbers=[("3", "foreign-run")], layout="card", url="", authority=SYSTEM, now=timezone.now()
     )
+    asset = assets.create_asset(
+        kind=AssetKind.SOURCE,
+        draft=assets.AssetDraft(
+            name="foreign-source",
+            definition={"type": "git", "url": "https://foreign-host/x", "revision": ""},
+        ),
+        project_id=project.pk,
+        authority=SYSTEM,
+        now=timezone.now(),
+    )
     return {
         "project": project.pk,
         "name": project.name,
+        "asset": asset.pk,
         "workload": workload.pk,
         "service": service.pk,
         "key": key.pk,
@@ -244,6 +262,8 @@ def outside(foreign):
         *(name for name in workloads.values_list("name", flat=True) if len(name) > 4),
         "foreigner",
         "foreign-key",
+        "foreign-source",
+        "foreign-host",
         "foreign-service",
     }
 
@@ -285,7 +305,7 @@ def undone():
 
 
 def arguments(name):
-    return {"report_download": ["csv"]}.get(name, [])
+    return {"report_download": ["csv"], "device": ["h100-03", 6]}.get(name, [])
 
 
 @pytest.mark.parametrize("role", SCOPED)

@@ -19,7 +19,8 @@ from obstore.store import S3Store
 
 from scheduler.core.vocabulary import SourceType
 from scheduler.engines import mounts
-from scheduler.engines.base import LaunchRefused, Mount
+from scheduler.engines.base import DeviceGrant, LaunchRefused, Mount
+from scheduler.engines.orders import make_order
 from scheduler.engines.store import Store, TreeRefused
 from tests.engines.harness import (
     command_line,
@@ -273,7 +274,7 @@ def s3():
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
-    import boto3
+    import boto3  # type: ignore[import-untyped]
 
     keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
     boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys).create_bucket(
@@ -302,7 +303,7 @@ KEYS = (("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret"))
 
 def test_objects_below_a_prefix_are_fetched_once(local, s3):
     put(s3, **{"digits__model.txt": "nine\n", "digits__deep__er.txt": "x", "other__x": "y"})
-    wanted = {"mounts": (of("s3", endpoint=s3, bucket="sets", prefix="digits", secrets=KEYS),)}
+    wanted = {"mounts": (of("s3", endpoint=s3, bucket="sets", folder="digits", secrets=KEYS),)}
     command = ("sh", "-c", "cat weights/model.txt; cd weights; find -L . -type f; echo done")
     texts = [
         wait_log(local, launch(local, spec(command, replica=number, **wanted)), "done")
@@ -314,7 +315,7 @@ def test_objects_below_a_prefix_are_fetched_once(local, s3):
 
 
 def test_a_prefix_without_objects_ends_the_work_with_the_reason(local, s3):
-    wanted = (of("s3", endpoint=s3, bucket="sets", prefix="nothing", secrets=KEYS),)
+    wanted = (of("s3", endpoint=s3, bucket="sets", folder="nothing", secrets=KEYS),)
     key = launch(local, spec(LIST, mounts=wanted))
     assert wait_ended(local, key).exit_code == 1
     assert "there are no objects" in local.engine.read_log(key, offset=0, limit_bytes=4000).text
@@ -329,3 +330,24 @@ def test_the_order_tells_what_to_fetch_to_its_owner_alone(local):
     assert "pearl" not in json.dumps([order["command"], order["env"]])
     wait_ended(local, key)
     assert "pearl" not in local.engine.read_log(key, offset=0, limit_bytes=4000).text
+
+
+@pytest.mark.parametrize(
+    ("virtual", "seen"),
+    [(True, "0.93"), (False, "0.083")],
+)
+def test_a_share_of_the_slice_is_told_as_what_the_process_sees(tmp_path, virtual, seen):
+    # Given 0.09 of a card, which on a virtual one is all that there is, on a real one a part of it
+    grant = DeviceGrant(index=0, uuid="GPU-0", request_mgpu=90, memory_mib=4146, virtual=virtual)
+    wanted = spec(("echo", "--gpu-memory-utilization", "{slice:0.93}"), devices=(grant,))
+    order = make_order(
+        spec=wanted,
+        engine_id="00",
+        replica_dir=str(tmp_path),
+        storage_root=tmp_path,
+        store=Store(tmp_path / "store"),
+        log_dir=tmp_path,
+        wake_path="",
+        port=None,
+    )
+    assert order["command"][-1] == seen

@@ -78,7 +78,7 @@ BAD = [
     ),
     ("source", {"type": "s3", "endpoint": "host", "bucket": "sets"}, ("endpoint", "bad_endpoint")),
     ("source", {"type": "s3", "endpoint": "https://h", "bucket": "A"}, ("bucket", "bad_bucket")),
-    ("source", {"type": "tree", "digest": "../x"}, ("files", "no_files")),
+    ("source", {"type": "tree", "digest": "../x"}, ("upload", "no_files")),
     ("source", {"type": "nfs", "server": "a b", "path": "/x"}, ("server", "bad_server")),
     ("source", {"type": "nfs", "server": "nas", "path": "/x/../.."}, ("path", "bad_host_path")),
     ("source", {"type": "host_path", "path": "x"}, ("path", "bad_host_path")),
@@ -86,7 +86,7 @@ BAD = [
     ("environment", {"working_dir": "../x"}, ("working_dir", "bad_working_dir")),
     ("environment", {"readiness_path": "health"}, ("readiness_path", "bad_path")),
     ("environment", {"start_timeout_s": 0}, ("start_timeout_s", "out_of_range")),
-    ("template", {}, ("submission", "empty")),
+    ("template", {}, ("submission", "empty_template")),
 ]
 
 
