@@ -86,19 +86,18 @@ def _hold_context(uuid: str, pipe: Connection) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = uuid
     send, receive = pipe.send, pipe.recv
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
+        cuda: Any = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         send(str(error))
         return
     device, holder = ctypes.c_int(), ctypes.c_void_p()
-    for step in (
-        lambda: cuda.cuInit(0),
-        lambda: cuda.cuDeviceGet(ctypes.byref(device), 0),
-        lambda: cuda.cuDevicePrimaryCtxRetain(ctypes.byref(holder), device),
-    ):
-        code = step()
-        if code:
-            send(f"CUDA error {code}")
-            return
+    code = (
+        cuda.cuInit(0)
+        or cuda.cuDeviceGet(ctypes.byref(device), 0)
+        or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(holder), device)
+    )
+    if code:
+        send(f"CUDA error {code}")
+        return
     send("")
     receive()
