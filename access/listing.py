@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.apps import apps
 from django.db.models import Q, QuerySet
 
-from access.models import AccessRule, User
+from access.models import AccessRule, Membership, User
 from access.people import grantable_roles
 from access.roles import PERMISSIONS, Role
 from access.scopes import Scope, UserAuthority, scope_of
 from scheduler.operations.authority import Action
+from scheduler.queries.visibility import Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """One role of a person. ``scope_name`` empty: the whole cluster."""
+    """One role of a person or a group. ``scope_name`` empty: the whole cluster."""
 
     id: int
     role: str
     scope_kind: str
     scope_name: str
     may_revoke: bool
+    #: The group by which a person has it; empty: its own.
+    by_group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +54,10 @@ class ScopeChoice:
 
 
 def list_people(*, authority: UserAuthority, text: str = "") -> tuple[PersonRow, ...]:
-    """Return the people in the reader's scopes; a system admin sees everyone. Three queries."""
-    rules: dict[int, list[RuleRow]] = {}
-    for rule in _rules(authority):
-        rules.setdefault(rule.user_id, []).append(_rule_row(rule, authority))
-    users = User.objects.order_by("username")
-    if not _sees_everyone(authority):
+    """Return the people in the reader's scopes; a system admin sees everyone. Four queries."""
+    rules = _rules_of_people(authority)
+    users = User.objects.filter(service=False).order_by("username")
+    if not sees_everyone(authority):
         users = users.filter(pk__in=rules)
     if text:
         users = users.filter(Q(username__icontains=text) | Q(email__icontains=text))
@@ -89,9 +90,12 @@ def names_who_may(*, action: Action, project_id: int, department_id: int) -> tup
     rules = AccessRule.objects.filter(
         Q(cluster=True) | Q(department_id=department_id) | Q(project_id=project_id),
         role__in=roles,
-        user__is_active=True,
     )
-    names = set(rules.values_list("user__username", flat=True))
+    members = Membership.objects.filter(group__in=rules.values("group_id"))
+    people = User.objects.filter(is_active=True, service=False).filter(
+        Q(pk__in=rules.values("user_id")) | Q(pk__in=members.values("user_id"))
+    )
+    names = set(people.values_list("username", flat=True))
     if not names:
         everyone = User.objects.filter(is_superuser=True, is_active=True)
         names = set(everyone.values_list("username", flat=True))
@@ -135,13 +139,34 @@ def _add(
     )
 
 
-def _sees_everyone(authority: UserAuthority) -> bool:
+def _rules_of_people(authority: UserAuthority) -> dict[int, list[RuleRow]]:
+    """Return the rules by person: its own, and those of its groups."""
+    found: dict[int, list[RuleRow]] = {}
+    of_groups: dict[int, list[RuleRow]] = {}
+    for rule in rules_for(authority):
+        row = rule_row(rule, authority)
+        if rule.user_id is not None:
+            found.setdefault(rule.user_id, []).append(row)
+        if rule.group is not None:
+            by_group = replace(row, by_group=rule.group.name, may_revoke=False)
+            of_groups.setdefault(rule.group.pk, []).append(by_group)
+    members = Membership.objects.filter(group__in=of_groups).order_by("group__name")
+    for user_id, group_id in members.values_list("user_id", "group_id"):
+        found.setdefault(user_id, []).extend(of_groups[group_id])
+    return found
+
+
+def sees_everyone(authority: UserAuthority) -> bool:
+    """Test whether the reader is a system admin, for whom all people are there."""
     return authority.may(Action.ACCESS) and authority.may(Action.NODES)
 
 
-def _rules(authority: UserAuthority) -> QuerySet[AccessRule]:
-    rules = AccessRule.objects.select_related("user", "department", "project").order_by("pk")
-    if _sees_everyone(authority):
+def rules_for(authority: UserAuthority) -> QuerySet[AccessRule]:
+    """Return the rules over the reader's scopes; a system admin's are all."""
+    rules = AccessRule.objects.select_related("user", "group", "department", "project").order_by(
+        "pk"
+    )
+    if sees_everyone(authority):
         return rules
     visible = authority.visible
     projects = apps.get_model("scheduler", "Project").objects.filter(visible.projects())
@@ -150,7 +175,8 @@ def _rules(authority: UserAuthority) -> QuerySet[AccessRule]:
     )
 
 
-def _rule_row(rule: AccessRule, authority: UserAuthority) -> RuleRow:
+def rule_row(rule: AccessRule, authority: UserAuthority) -> RuleRow:
+    """Return one rule as its reader sees it."""
     scope = scope_of(rule=rule)
     department_id = rule.project.department_id if rule.project else rule.department_id
     roles = grantable_roles(authority=authority, scope=scope, department_id=department_id)
@@ -161,3 +187,16 @@ def _rule_row(rule: AccessRule, authority: UserAuthority) -> RuleRow:
         scope_name=str(rule.project or rule.department or ""),
         may_revoke=Role(rule.role) in roles,
     )
+
+
+def list_own_scopes(*, visible: Visibility) -> list[tuple[str, str]]:
+    """Return the departments and projects that a reader sees, as (value, name): for pickers."""
+    departments = apps.get_model("scheduler", "Department").objects.filter(deleted_at=None)
+    projects = apps.get_model("scheduler", "Project").objects.filter(deleted_at=None)
+    if not visible.cluster:
+        departments = departments.filter(pk__in=visible.department_ids)
+    if not visible.scratch:
+        departments = departments.filter(scratch=False)
+    found = [(f"department-{each.pk}", each.name) for each in departments.order_by("name")]
+    own = projects.filter(visible.projects()).order_by("name")
+    return [*found, *((f"project-{each.pk}", each.name) for each in own)]

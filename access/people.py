@@ -1,4 +1,7 @@
-"""What people do with people: make users, end them, and give or take roles over scopes."""
+"""What people do with people: make users, end them, and give or take roles over scopes.
+
+Roles are given to users, groups and service accounts alike.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,14 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from access.models import AccessRule, User
+from access.last_admin import PeopleRefused, keeping_an_admin
+from access.models import AccessRule, AccessToken, Group, ServiceAccount, User
 from access.roles import MAY_GRANT, Role
 from access.scopes import Scope, UserAuthority, scope_of
+from access.sessions import end_sessions
 from scheduler.operations import audit
 from scheduler.operations.authority import Action, Authority, NotPermitted
-from scheduler.operations.refused import NotFound, Problem, Refused
-
-
-class PeopleRefused(Refused):
-    """A change of a user or an access rule."""
+from scheduler.operations.refused import NotFound, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,10 @@ def create_user(
         NotPermitted: only system admins.
         PeopleRefused: the name is taken or can't be, or the password is too weak.
     """
-    _require_system_admin(authority)
+    require_system_admin(authority)
     user = User(username=username.strip(), email=email.strip())
     problems = _user_problems(user)
-    problems += _password_problems(password, user)
+    problems += password_problems(password, user)
     if problems:
         raise PeopleRefused(problems)
     user.set_password(password)
@@ -69,16 +70,20 @@ def change_user(
         NotFound, NotPermitted: only system admins.
         PeopleRefused: it is one's own account, or the last system admin.
     """
-    _require_system_admin(authority)
+    require_system_admin(authority)
     user = _find_user(user_id)
     if user.is_active and not is_active:
-        _refuse_ending(user, authority)
+        _refuse_ending_oneself(user, authority)
     before = {"email": user.email, "is_active": user.is_active}
     user.email, user.is_active = email.strip(), is_active
     problems = _user_problems(user)
     if problems:
         raise PeopleRefused(problems)
-    user.save(update_fields=["email", "is_active"])
+    with keeping_an_admin(field="is_active", name=user.username):
+        user.save(update_fields=["email", "is_active"])
+    if not is_active:
+        end_sessions(user=user)
+        AccessToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
     audit.record(
         authority=authority,
         now=now,
@@ -98,42 +103,63 @@ def set_password(*, user_id: int, password: str, authority: Authority, now: date
         NotFound, NotPermitted: only system admins.
         PeopleRefused: the password is too weak.
     """
-    _require_system_admin(authority)
+    require_system_admin(authority)
     user = _find_user(user_id)
-    problems = _password_problems(password, user)
+    problems = password_problems(password, user)
     if problems:
         raise PeopleRefused(problems)
     user.set_password(password)
     user.save(update_fields=["password"])
+    end_sessions(user=user)
     audit.record(authority=authority, now=now, action="user.password", target=user)
     return user
 
 
 @transaction.atomic
-def grant(*, user_id: int, grant: Grant, authority: Authority, now: datetime) -> AccessRule:
-    """Give a user a role over a scope.
+def grant(
+    *,
+    user_id: int | None = None,
+    group_id: int | None = None,
+    grant: Grant,
+    authority: Authority,
+    now: datetime,
+) -> AccessRule:
+    """Give a user or a group, one of both, a role over a scope.
 
     Raises:
-        NotFound: no such user, or a scope that is not there for the caller.
+        NotFound: no such user or group, or a scope that is not there for the caller.
         NotPermitted: the role is above what the caller may give there.
-        PeopleRefused: the user has it already.
+        PeopleRefused: it has it already, or is a service account of another scope.
     """
-    user = _find_user(user_id)
-    scope = _find_scope(grant, authority)
-    _require_grant(authority, grant.role, scope, department_id=_department_of(scope))
-    where = _columns(scope)
-    if AccessRule.objects.filter(user=user, role=grant.role, **where).exists():
+    if (user_id is None) == (group_id is None):
+        raise PeopleRefused(
+            [
+                Problem(
+                    field="user",
+                    code="one_holder",
+                    message="A role is given to a user or to a group, one of the two.",
+                )
+            ]
+        )
+    holder = _find_group(group_id) if group_id is not None else _find_user(user_id or 0)
+    scope = find_scope(grant, authority)
+    department_id = department_of(scope)
+    require_grant(authority, grant.role, scope, department_id=department_id)
+    _refuse_outside_of_account(holder, scope, department_id)
+    where: dict[str, object] = {"user" if isinstance(holder, User) else "group": holder}
+    where |= _columns(scope)
+    if AccessRule.objects.filter(role=grant.role, **where).exists():
         raise PeopleRefused(
             [
                 Problem(
                     field="role",
                     code="has_rule",
-                    message=f"{user.username} has this role there already.",
-                    params={"name": user.username},
+                    message=f"{holder} has this role there already.",
+                    params={"name": str(holder)},
                 )
             ]
         )
-    rule = AccessRule.objects.create(user=user, role=grant.role, **where)
+    rule = AccessRule.objects.create(role=grant.role, **where)
     _record(authority, now, "access.grant", rule)
     return rule
 
@@ -149,19 +175,17 @@ def revoke(*, rule_id: int, authority: Authority, now: datetime) -> None:
     """
     rule = (
         AccessRule.objects.select_for_update(of=("self",))
-        .select_related("user", "department", "project")
+        .select_related("user", "group", "department", "project")
         .filter(pk=rule_id)
         .first()
     )
     if rule is None or not _sees(authority, rule):
         raise NotFound("access rule")
     scope = scope_of(rule=rule)
-    _require_grant(authority, Role(rule.role), scope, department_id=_department_of(scope))
-    if rule.cluster and rule.role == Role.SYSTEM_ADMIN:
-        own = rule.user
-        _refuse_last_admin(own, stays=own.is_active and own.is_superuser)
+    require_grant(authority, Role(rule.role), scope, department_id=department_of(scope))
     _record(authority, now, "access.revoke", rule)
-    rule.delete()
+    with keeping_an_admin(field="role", name=rule.holder_name):
+        rule.delete()
 
 
 def grantable_roles(
@@ -182,18 +206,32 @@ def grantable_roles(
     return frozenset(found)
 
 
-def _require_system_admin(authority: Authority) -> None:
+def require_system_admin(authority: Authority) -> None:
+    """Refuse who is not a system admin.
+
+    Raises:
+        NotPermitted.
+    """
     if not (authority.may(Action.ACCESS) and authority.may(Action.NODES)):
-        raise NotPermitted("Only a system admin may make and change users. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may make and change users and groups. Ask one.",
+            code="people_are_for_admins",
+        )
 
 
-def _require_grant(
+def require_grant(
     authority: Authority, role: Role, scope: Scope, *, department_id: int | None
 ) -> None:
+    """Refuse a role that the caller may not give or take over a scope.
+
+    Raises:
+        NotPermitted.
+    """
     if role not in grantable_roles(authority=authority, scope=scope, department_id=department_id):
         raise NotPermitted(
             "You may give and take only roles that are not above your own, inside your own scope. "
-            "Ask an admin of the wider scope."
+            "Ask an admin of the wider scope.",
+            code="role_above_own",
         )
 
 
@@ -204,7 +242,50 @@ def _find_user(user_id: int) -> User:
     return user
 
 
-def _find_scope(grant: Grant, authority: Authority) -> Scope:
+def _find_group(group_id: int) -> Group:
+    group = Group.objects.filter(pk=group_id).first()
+    if group is None:
+        raise NotFound("group")
+    return group
+
+
+def _refuse_outside_of_account(
+    holder: User | Group, scope: Scope, department_id: int | None
+) -> None:
+    """Refuse a service account a role outside of the scope that it belongs to."""
+    if not (isinstance(holder, User) and holder.service):
+        return
+    account = ServiceAccount.objects.get(user=holder)
+    if account.project_id is not None:
+        is_inside = scope == ("project", account.project_id)
+    elif account.department_id is not None:
+        is_inside = department_id == account.department_id
+    else:
+        is_inside = True
+    if not is_inside:
+        raise PeopleRefused(
+            [
+                Problem(
+                    field="scope",
+                    code="outside_of_account",
+                    message=f"{holder} belongs to {account.project or account.department}: it gets "
+                    "roles only there.",
+                    params={
+                        "name": holder.username,
+                        "scope": str(account.project or account.department),
+                    },
+                )
+            ]
+        )
+
+
+def find_scope(grant: Grant, authority: Authority) -> Scope:
+    """Return the scope of a grant, if it is there for the caller.
+
+    Raises:
+        NotFound.
+        PeopleRefused: both a department and a project are given.
+    """
     if grant.department_id is not None and grant.project_id is not None:
         raise PeopleRefused(
             [
@@ -233,7 +314,8 @@ def _find_scope(grant: Grant, authority: Authority) -> Scope:
     return None
 
 
-def _department_of(scope: Scope) -> int | None:
+def department_of(scope: Scope) -> int | None:
+    """Return the department that a scope is or lies in; None for the cluster."""
     if scope is None:
         return None
     kind, scope_id = scope
@@ -260,7 +342,7 @@ def _sees(authority: Authority, rule: AccessRule) -> bool:
     return authority.may(Action.ACCESS)
 
 
-def _refuse_ending(user: User, authority: Authority) -> None:
+def _refuse_ending_oneself(user: User, authority: Authority) -> None:
     if isinstance(authority, UserAuthority) and authority.user_id == user.pk:
         raise PeopleRefused(
             [
@@ -271,28 +353,6 @@ def _refuse_ending(user: User, authority: Authority) -> None:
                 )
             ]
         )
-    if user.is_superuser or AccessRule.objects.filter(
-        user=user, cluster=True, role=Role.SYSTEM_ADMIN
-    ):
-        _refuse_last_admin(user, stays=False)
-
-
-def _refuse_last_admin(user: User, *, stays: bool) -> None:
-    """Refuse what would leave the cluster without anyone who may do everything."""
-    active = User.objects.filter(is_active=True).exclude(pk=user.pk)
-    by_rule = active.filter(access_rules__cluster=True, access_rules__role=Role.SYSTEM_ADMIN)
-    if by_rule.exists() or active.filter(is_superuser=True).exists() or stays:
-        return
-    raise PeopleRefused(
-        [
-            Problem(
-                field="role",
-                code="last_admin",
-                message=f"{user.username} is the last system admin. Make another one first.",
-                params={"name": user.username},
-            )
-        ]
-    )
 
 
 def _user_problems(user: User) -> list[Problem]:
@@ -307,7 +367,8 @@ def _user_problems(user: User) -> list[Problem]:
     return []
 
 
-def _password_problems(password: str, user: User) -> list[Problem]:
+def password_problems(password: str, user: User) -> list[Problem]:
+    """Return what is wrong with a new password, in the reader's language."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -322,7 +383,7 @@ def _record(authority: Authority, now: datetime, action: str, rule: AccessRule) 
         action=action,
         target=rule,
         after={
-            "user": rule.user.username,
+            "group" if rule.group else "user": rule.holder_name,
             "role": rule.role,
             "scope": str(rule.project or rule.department or "cluster"),
         },

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from access.models import AccessRule, User
+from django.apps import apps
+from django.db.models import Q, QuerySet
+
+from access.models import AccessRule, Membership, User
 from access.roles import PERMISSIONS, Role
 from scheduler.operations.authority import Action
 from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
@@ -24,7 +27,7 @@ def visibility_of(*, user: User) -> Visibility:
     if user.is_superuser:
         return WHOLE_CLUSTER
     rules = list(
-        AccessRule.objects.filter(user=user).values_list(
+        _rules(user).values_list(
             "cluster",
             "department_id",
             "project_id",
@@ -62,6 +65,8 @@ class UserAuthority:
     #: The user itself, and where the request came from.
     user_id: int = 0
     address: str = ""
+    #: The access token that it came by; 0: a person that is signed in.
+    token_id: int = 0
 
     def may(
         self, action: Action, *, project_id: int | None = None, department_id: int | None = None
@@ -91,7 +96,7 @@ class UserAuthority:
         return self.visible.cluster or department_id in self.visible.department_ids
 
 
-def authority_of(*, user: User, door: str, address: str = "") -> UserAuthority:
+def authority_of(*, user: User, door: str, address: str = "", token_id: int = 0) -> UserAuthority:
     """Return the authority of ``user`` as it is now. At most two queries."""
     roles: list[tuple[Scope, Role]] = []
     if user.is_active and user.is_superuser:
@@ -106,11 +111,68 @@ def authority_of(*, user: User, door: str, address: str = "") -> UserAuthority:
         roles=tuple(roles),
         user_id=user.pk,
         address=address,
+        token_id=token_id,
     )
 
 
-def _rules(user: User) -> list[AccessRule]:
-    return list(AccessRule.objects.filter(user=user))
+def narrowed(authority: UserAuthority, *, scope: Scope, read_only: bool = False) -> UserAuthority:
+    """Return what is left of an authority inside a scope (None: all of it); never more than it was.
+
+    ``read_only`` leaves no action but to read the audit log. At most one query.
+    """
+    if read_only:
+        authority = replace(
+            authority,
+            grants=tuple((held_in, held & {Action.AUDIT}) for held_in, held in authority.grants),
+            roles=(),
+        )
+    if scope is None:
+        return authority
+    kind, scope_id = scope
+    if kind == "department":
+        return _inside_department(authority, scope_id)
+    project = apps.get_model("scheduler", "Project").objects.filter(pk=scope_id).first()
+    return _inside_project(authority, scope_id, project.department_id if project else 0)
+
+
+def _inside_project(authority: UserAuthority, project_id: int, department_id: int) -> UserAuthority:
+    inside: Scope = ("project", project_id)
+    covering: set[Scope] = {None, ("department", department_id), inside}
+    sees = authority.sees_project(project_id=project_id, department_id=department_id)
+    return replace(
+        authority,
+        visible=Visibility(
+            project_ids=frozenset({project_id} if sees else ()), scratch=authority.visible.scratch
+        ),
+        grants=tuple((inside, held) for scope, held in authority.grants if scope in covering),
+        roles=tuple((inside, role) for scope, role in authority.roles if scope in covering),
+    )
+
+
+def _inside_department(authority: UserAuthority, department_id: int) -> UserAuthority:
+    inside: Scope = ("department", department_id)
+    projects = apps.get_model("scheduler", "Project").objects.filter(department=department_id)
+    ids = frozenset(projects.values_list("pk", flat=True))
+    kept: dict[Scope, Scope] = {None: inside, inside: inside}
+    kept |= {("project", each): ("project", each) for each in ids}
+    visible = authority.visible
+    sees_all = authority.sees_department(department_id=department_id)
+    return replace(
+        authority,
+        visible=Visibility(
+            department_ids=frozenset({department_id} if sees_all else ()),
+            project_ids=visible.project_ids & ids,
+            scratch=visible.scratch,
+        ),
+        grants=tuple((kept[scope], held) for scope, held in authority.grants if scope in kept),
+        roles=tuple((kept[scope], role) for scope, role in authority.roles if scope in kept),
+    )
+
+
+def _rules(user: User) -> QuerySet[AccessRule]:
+    """Return the rules of a user and of the groups that it is in."""
+    groups = Membership.objects.filter(user=user).values("group_id")
+    return AccessRule.objects.filter(Q(user=user) | Q(group__in=groups))
 
 
 def scope_of(*, rule: AccessRule) -> Scope:
@@ -126,5 +188,5 @@ def role_of(*, user: User) -> str:
     """Return the widest role of a user, for showing; empty where it has none. At most one query."""
     if user.is_superuser:
         return Role.SYSTEM_ADMIN
-    held = {rule.role for rule in _rules(user)}
+    held = set(_rules(user).values_list("role", flat=True))
     return next((role.value for role in Role if role.value in held), "")

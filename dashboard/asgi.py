@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
@@ -16,6 +14,7 @@ django_application = get_asgi_application()
 # Only now: these import models, which need the applications to be set up.
 from dashboard.health import answer_health  # noqa: E402
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
+from dashboard.socket_door import behind_the_door  # noqa: E402
 from gateway.app import gateway, mount  # noqa: E402
 
 application = ProtocolTypeRouter(
@@ -23,8 +22,6 @@ application = ProtocolTypeRouter(
         "http": mount(answer_health(django_application)),
         # The gateway begins with the server: what it reports tells "nobody asks" from "nobody knows".
         "lifespan": gateway,
-        "websocket": AllowedHostsOriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
-        ),
+        "websocket": behind_the_door(URLRouter(websocket_urlpatterns)),
     }
 )

@@ -35,12 +35,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
-        """Take signed-in users in; others are told to sign in."""
+        """Take in whom the door has let through (``socket_door.py``)."""
+        user = self.scope["user"]
+        assert isinstance(user, User)
         await self.accept()
-        user = self.scope.get("user")
-        if not isinstance(user, User) or not user.is_active:
-            await self.close(code=Client.SIGN_IN)
-            return
         rights = await database_sync_to_async(rights_of)(user)
         cookies = _cookies(self.scope)
         scope = Scope(
@@ -49,7 +47,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             zone=cookies.get(ZONE_COOKIE, ""),
             pool_name="",
         )
-        self.client = Client(user_id=user.pk, scope=scope, rights=rights)
+        self.client = Client(
+            user_id=user.pk, scope=scope, rights=rights, session=self.scope.get("session_mark")
+        )
         await hub().join(self.client)
         self.tasks = (
             asyncio.create_task(self._send_queued(self.client)),

@@ -81,6 +81,10 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
         )
     if authority.may_anywhere(Action.ACCESS):
         items.append(NavItem(name="people", label=_("People & roles"), icon="users"))
+        items.append(NavItem(name="groups", label=_("Groups"), icon="user-cog"))
+        items.append(
+            NavItem(name="service_accounts", label=_("Service accounts"), icon="key-round")
+        )
     if authority.may_anywhere(Action.WORK, Action.SERVE):
         items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
     if authority.may_anywhere(Action.AUDIT):

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from dashboard.live_scopes import Message, Rights, Scope, ScopeStream
 
 QUEUE_SIZE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMark:
+    """By which session a socket was opened, and for which password that was."""
+
+    key: str
+    password_mark: str
 
 
 class Client:
@@ -16,8 +25,12 @@ class Client:
     SIGN_IN = 4401
     SCOPE_CHANGED = 4403
 
-    def __init__(self, *, user_id: int, scope: Scope, rights: Rights) -> None:
+    def __init__(
+        self, *, user_id: int, scope: Scope, rights: Rights, session: SessionMark | None = None
+    ) -> None:
         self.user_id = user_id
+        #: The sign-in that the page came with; None only in tests of what does not depend on it.
+        self.session = session
         self.scope = scope
         #: What its user might see when it came.
         self.rights = rights

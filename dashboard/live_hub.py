@@ -137,16 +137,17 @@ class Hub:
                 client.offer(message, stream=self._streams[scope])
 
     async def _check_rights(self) -> None:
-        """Close the clients whose user may see something else than when they came."""
+        """Close the clients whose sign-in has ended, or who may see something else than before."""
         if time.monotonic() - self._rights_at < RIGHTS_EVERY_S:
             return
         self._rights_at = time.monotonic()
-        user_ids = {client.user_id for client in self._clients}
-        rights = await database_sync_to_async(read_rights)(user_ids)
+        marks = {(client.user_id, client.session) for client in self._clients}
+        rights = await database_sync_to_async(read_rights)(marks)
         for client in list(self._clients):
-            if client.user_id not in rights:
+            now = rights.get((client.user_id, client.session))
+            if now is None:
                 client.end(Client.SIGN_IN)
-            elif rights[client.user_id] != client.rights:
+            elif now != client.rights:
                 client.end(Client.SCOPE_CHANGED)
 
     def _forget_unread(self, scopes: set[Scope]) -> None:

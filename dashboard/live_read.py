@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from django.utils import timezone, translation
 
+from access import sessions
 from access.models import User
 from access.scopes import visibility_of, with_scratch
+from dashboard.live_client import SessionMark
 from dashboard.live_scopes import Loaded, Rights, Scope
 from dashboard.live_wire import overview_to_wire
 from scheduler.queries.overview import read_overview
@@ -48,15 +50,34 @@ def read_scope(scope: Scope) -> Loaded:
         )
 
 
-def read_rights(user_ids: Iterable[int]) -> dict[int, Rights]:
-    """Return what each of the users may see now; those that are gone or inactive are left out."""
-    users = User.objects.filter(id__in=list(user_ids), is_active=True)
-    return {user.id: rights_of(user) for user in users}
+def read_rights(
+    marks: Iterable[tuple[int, SessionMark | None]],
+) -> dict[tuple[int, SessionMark | None], Rights]:
+    """Return what each (user, session) may see now.
+
+    Left out are those whose account or session has ended, or whose password is another one since.
+    """
+    asked = set(marks)
+    users = User.objects.filter(id__in={user_id for user_id, _mark in asked}, is_active=True)
+    by_id = {user.id: user for user in users}
+    living = sessions.living_keys(mark.key for _user_id, mark in asked if mark)
+    rights = {user.id: rights_of(user) for user in by_id.values()}
+    return {
+        (user_id, mark): rights[user_id]
+        for user_id, mark in asked
+        if user_id in rights and _still_in(by_id[user_id], mark, living)
+    }
 
 
 def rights_of(user: User) -> Rights:
     """Return what a user may see now."""
     return Rights(visible=visibility_of(user=user), scratch=with_scratch(user=user))
+
+
+def _still_in(user: User, mark: SessionMark | None, living: set[str]) -> bool:
+    if mark is None:
+        return True
+    return mark.key in living and mark.password_mark == user.get_session_auth_hash()
 
 
 def zone_named(name: str) -> zoneinfo.ZoneInfo:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import audit, people, proof, quota_editor, quota_schedules
+from dashboard.views import (
+    audit,
+    people,
+    proof,
+    quota_editor,
+    quota_schedules,
+)
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
 
+from dashboard import people_words
 from scheduler.core.units import format_gpu
 from scheduler.operations.authority import NotPermitted
 from scheduler.operations.refused import Problem
@@ -44,7 +45,7 @@ def refusal(error: NotPermitted) -> str:
             "Upload the files, or ask one."
         ),
         "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
-    }.get(error.code)
+    }.get(error.code) or people_words.refusal(error.code)
     return template.format(**error.params) if template else str(error)
 
 
@@ -197,7 +198,7 @@ def _template(code: str) -> str:
             "{name} is in use: {n} of its workloads run or wait, holding {held}. Stop them first."
         ),
         "has_projects": _("{name} has projects ({projects}). Delete or move them first."),
-    }.get(code, "")
+    }.get(code, "") or people_words.problem(code)
 
 
 def _places(params: Mapping[str, object]) -> dict[str, object]:

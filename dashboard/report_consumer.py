@@ -14,9 +14,8 @@ from django.conf import settings
 from django.utils import timezone, translation
 
 from access.models import User
-from access.scopes import visibility_of
-from dashboard.live_client import Client
-from dashboard.live_read import zone_named
+from dashboard.live_client import Client, SessionMark
+from dashboard.live_read import read_rights, zone_named
 from dashboard.reader_zone import ZONE_COOKIE
 from reports.asked import parse_asked
 from reports.page import live_state
@@ -35,12 +34,10 @@ class ReportConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     task: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Take signed-in users in; others are told to sign in."""
+        """Take in whom the door has let through (``socket_door.py``)."""
+        user = self.scope["user"]
+        assert isinstance(user, User)
         await self.accept()
-        user = self.scope.get("user")
-        if not isinstance(user, User) or not user.is_active:
-            await self.close(code=Client.SIGN_IN)
-            return
         self.task = asyncio.create_task(self._tell(user.pk))
 
     async def disconnect(self, code: int) -> None:
@@ -54,9 +51,10 @@ class ReportConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         # The page says its language: it may have come from the browser's own, without a cookie.
         language = _language(parse_qs(query).get("language", [""])[-1])
         zone = self.scope.get("cookies", {}).get(ZONE_COOKIE, "")
+        who = (user_id, self.scope.get("session_mark"))
         while True:
             began = time.monotonic()
-            state = await database_sync_to_async(_state)(user_id, query, language, zone)
+            state = await database_sync_to_async(_state)(who, query, language, zone)
             if state is None:
                 await self.close(code=Client.SIGN_IN)
                 return
@@ -72,10 +70,12 @@ def _language(code: str) -> str:
         return settings.LANGUAGE_CODE
 
 
-def _state(user_id: int, query: str, language: str, zone: str) -> dict[str, Any] | None:
-    """Return the figures as the user may see them now; None for one who is gone."""
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    if user is None:
+def _state(
+    who: tuple[int, SessionMark | None], query: str, language: str, zone: str
+) -> dict[str, Any] | None:
+    """Return the figures as the user may see them now; None for one who is no longer signed in."""
+    rights = read_rights([who]).get(who)
+    if rights is None:
         return None
     now = timezone.now()
     with translation.override(language), timezone.override(zone_named(zone)):
@@ -83,7 +83,7 @@ def _state(user_id: int, query: str, language: str, zone: str) -> dict[str, Any]
             asked = parse_asked(
                 words=parse_qs(query), zone=timezone.get_current_timezone_name(), now=now
             )
-            state = live_state(visible=visibility_of(user=user), asked=asked, now=now)
+            state = live_state(visible=rights.visible, asked=asked, now=now)
         except ReportRefused as refused:
             return {"t": "refused", "why": str(refused)}
     return {"t": "report", **state}

@@ -72,6 +72,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "dashboard.session_notes.SessionNotesMiddleware",
     "dashboard.reader_zone.ReaderZoneMiddleware",
 ]
 
@@ -173,6 +174,9 @@ HTTPS = env.boolean("TIDEGATE_HTTPS", default=False)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
+#: Requests a minute by one access token.
+API_PER_MINUTE = env.integer("TIDEGATE_API_PER_MINUTE", default=600, least=1)
+SESSION_ENGINE = "access.session_store"
 SESSION_COOKIE_NAME = "tidegate_session"
 SESSION_COOKIE_AGE = env.integer("TIDEGATE_SESSION_S", default=14 * 24 * 3600, least=60)
 SESSION_COOKIE_SECURE = HTTPS
@@ -188,6 +192,24 @@ if HTTPS:
     SECURE_SSL_REDIRECT = env.boolean("TIDEGATE_HTTPS_REDIRECT", default=True)
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = env.integer("TIDEGATE_HSTS_S", default=3600)
+
+# Sign-in through an OpenID Connect provider; empty: by passwords alone.
+OIDC_ISSUER = env.text("TIDEGATE_OIDC_ISSUER", default="")
+#: On the button of the sign-in page.
+OIDC_NAME = env.text("TIDEGATE_OIDC_NAME", default="")
+OIDC_RP_CLIENT_ID = env.text("TIDEGATE_OIDC_CLIENT_ID", default="")
+OIDC_RP_CLIENT_SECRET = env.text("TIDEGATE_OIDC_CLIENT_SECRET", default="")
+OIDC_RP_SCOPES = env.text("TIDEGATE_OIDC_SCOPES", default="openid profile email")
+OIDC_RP_SIGN_ALGO = env.text("TIDEGATE_OIDC_SIGN_ALGO", default="RS256")
+OIDC_GROUPS_CLAIM = env.text("TIDEGATE_OIDC_GROUPS_CLAIM", default="groups")
+OIDC_LINK_EMAIL = env.boolean("TIDEGATE_OIDC_LINK_EMAIL", default=False)
+OIDC_USE_PKCE = True
+OIDC_TIMEOUT = 10
+OIDC_AUTHENTICATION_CALLBACK_URL = "from_provider"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    *(["access.provider.ProviderBackend"] if OIDC_ISSUER else []),
+]
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import views as auth
 from django.urls import include, path
 from django.views.i18n import JavaScriptCatalog, set_language
 
@@ -62,6 +61,7 @@ urlpatterns = [
         "requests/<int:request_id>/withdraw", serve_requests.withdraw, name="serve_request_withdraw"
     ),
     path("notices", serve_requests.notices, name="notices"),
+    path("", include("dashboard.people_urls")),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
     path("nodes/<str:node_name>/<int:index>", nodes.device, name="device"),
@@ -78,14 +78,6 @@ urlpatterns = [
     path("reports/consumption.<str:ending>", reports.download, name="report_download"),
     path("search", search.search, name="search"),
     path("api/v1/live", live.live, name="live"),
-    path(
-        "login",
-        auth.LoginView.as_view(
-            template_name="dashboard/login.html", redirect_authenticated_user=True
-        ),
-        name="login",
-    ),
-    path("logout", auth.LogoutView.as_view(), name="logout"),
     path("language", set_language, name="set_language"),
     path("words.js", JavaScriptCatalog.as_view(), name="words"),
     path("admin/", site.urls),

@@ -78,21 +78,24 @@ class UserAdmin(OperatedAdmin):
 class AccessRuleAdmin(OperatedAdmin):
     """Access rules: give and take. One that is to be different is taken and given anew."""
 
-    list_display = ("user", "role", "cluster", "department", "project", "created_at")
+    list_display = ("user", "group", "role", "cluster", "department", "project", "created_at")
     list_filter = ("role", "department")
-    search_fields = ("user__username", "project__name", "department__name")
-    fields = ("user", "role", "department", "project")
+    search_fields = ("user__username", "group__name", "project__name", "department__name")
+    fields = ("user", "group", "role", "department", "project")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rules with what they name."""
-        return super().get_queryset(request).select_related("user", "department", "project")  # type: ignore[no-any-return]
+        named = ("user", "group", "department", "project")
+        return super().get_queryset(request).select_related(*named)  # type: ignore[no-any-return]
 
     def carry_out(self, request: HttpRequest, form: Any) -> Model:
         """Give the role; without a department and a project it is over the whole cluster."""
         data = form.cleaned_data
         department, project = data.get("department"), data.get("project")
+        user, group = data.get("user"), data.get("group")
         return people.grant(
-            user_id=data["user"].pk,
+            user_id=user.pk if user else None,
+            group_id=group.pk if group else None,
             grant=people.Grant(
                 role=Role(data["role"]),
                 department_id=department.pk if department else None,

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from access import listing, people
+from access import groups, listing, people
 from access.roles import Role
 from access.scopes import UserAuthority
 from dashboard import problems, words
@@ -37,6 +37,9 @@ def people_page(request: HttpRequest) -> HttpResponse:
         {
             "rows": listing.list_people(authority=authority, text=text),
             "text": text,
+            "give_kind": request.GET.get("to", ""),
+            "groups": groups.list_groups(authority=authority),
+            "give_to": request.GET.get("give", "")[:150],
             "scopes": scopes,
             "roles": [
                 (role.value, words.role_name(role)) for role in reversed(Role) if role in offered
@@ -103,19 +106,16 @@ def grant(request: HttpRequest) -> HttpResponse:
 
     def act(authority: UserAuthority) -> str:
         username = request.POST.get("username", "").strip()
-        user_id = listing.find_user_id(username=username)
         role = request.POST.get("role", "")
-        if user_id is None or role not in set(Role):
-            raise NotFound("user")
         people.grant(
-            user_id=user_id,
-            grant=_grant(Role(role), request.POST.get("scope", "")),
+            **_holder(request.POST.get("to", "user"), username),
+            grant=_grant(role, request.POST.get("scope", "")),
             authority=authority,
             now=timezone.now(),
         )
         return _("{name} is {role} now.").format(name=username, role=words.role_name(role))
 
-    return _carry_out(request, act, missing=_("There is no such user or scope."))
+    return _carry_out(request, act, missing=_("There is no such user, group or scope."))
 
 
 @login_required
@@ -151,11 +151,26 @@ def _carry_out(
         for each in refused.problems:
             messages.error(request, problems.in_words(each))
     except NotPermitted as refused:
-        return render(request, "403.html", {"said": str(refused)}, status=403)
+        return render(request, "403.html", {"said": problems.refusal(refused)}, status=403)
     return redirect("people")
 
 
-def _grant(role: Role, scope: str) -> people.Grant:
+def _holder(kind: str, name: str) -> dict[str, int]:
+    """Return to whom a role is given."""
+    field, found = "user_id", None
+    if kind == "group":
+        field, found = "group_id", groups.find_group_id(name=name)
+    else:
+        found = listing.find_user_id(username=name)
+    if found is None:
+        raise NotFound("user")
+    return {field: found}
+
+
+def _grant(role_name: str, scope: str) -> people.Grant:
+    if role_name not in set(Role):
+        raise NotFound("role")
+    role = Role(role_name)
     kind, _dash, number = scope.partition("-")
     scope_id = optional_int(number)
     if kind == "department" and scope_id is not None:

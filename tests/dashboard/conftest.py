@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from django.utils import timezone
 
 from access.models import AccessRule, User
@@ -43,6 +45,16 @@ def admin(db):
 def researcher(scene):
     """A person with the role of a researcher in nlp-lab."""
     return person("lin", Role.RESEARCHER, project="nlp-lab")
+
+
+def page_headers(user, *, origin="http://localhost", host="localhost"):
+    """Return the headers by which a signed-in page opens a socket."""
+    browser = Client()
+    browser.force_login(user)
+    key = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    cookie = f"{settings.SESSION_COOKIE_NAME}={key}"
+    named = {"origin": origin, "host": host, "cookie": cookie}
+    return [(name.encode(), value.encode()) for name, value in named.items() if value]
 
 
 def person(name, role, *, project):

@@ -19,7 +19,6 @@ import httpx
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.sessions.models import Session
 from django.shortcuts import resolve_url
 from django.urls import reverse
 
@@ -169,8 +168,7 @@ def signed_in_as(
         _sign_in(client, name=name, password=password)
         yield Browser(client=client)
     finally:
-        Session.objects.filter(pk=client.cookies.get(settings.SESSION_COOKIE_NAME)).delete()
-        user.delete()
+        user.delete()  # and with it its session
         client.close()
 
 

@@ -118,10 +118,21 @@ export class LiveSocket {
     if (code === 4403) return location.reload();
     if (!this.lostAt) this.lostAt = Date.now();
     this.failures += 1;
+    // A handshake that is refused looks like a server that is away: only asking tells them apart.
+    if (!opened) this.#leaveIfSignedOut();
     if (!opened && !this.everOpen && this.failures >= UPGRADES_BEFORE_POLLING) return this.#poll();
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(10, this.failures - 1));
     this.retryAt = Date.now() + wait * (0.85 + 0.3 * Math.random());
     this.#tell();
+  }
+
+  async #leaveIfSignedOut() {
+    try {
+      const answer = await fetch("/api/v1/live?topics=&since=0", { headers: { accept: "application/json" } });
+      if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    } catch {
+      // The server is away: the socket is tried again anyway.
+    }
   }
 
   async #poll() {
