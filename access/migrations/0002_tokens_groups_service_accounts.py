@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('access', '0001_initial'),
+        ("access", "0001_initial"),
         ('scheduler', '0001_initial'),
     ]
 

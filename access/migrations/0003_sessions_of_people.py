@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('access', '0002_tokens_groups_service_accounts'),
+        ("access", "0002_tokens_groups_service_accounts"),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('access', '0003_sessions_of_people'),
+        ("access", "0003_sessions_of_people"),
     ]
 
     operations = [
