@@ -74,6 +74,14 @@ class NodeBook:
         self.free_cpu_milli += sign * shape.cpu_milli
         self.free_memory_mib += sign * shape.memory_mib
 
+    def free_after(self, shape: Shape, positions: tuple[int, ...]) -> list[int]:
+        """Return what is free of each device once a replica of ``shape`` is at ``positions``."""
+        left = list(self.free_mgpu)
+        for at in positions:
+            cost = shape.cost_on(self.cards_mib[at])
+            left[at] -= WHOLE_GPU_MGPU if cost is None else cost[0]
+        return left
+
     def cost_at(self, shape: Shape, positions: Iterable[int]) -> int:
         """Return what one replica of ``shape`` at ``positions`` counts as for queues."""
         if not shape.gpu_memory_mib:
@@ -105,6 +113,24 @@ class NodeBook:
         if not shape.devices or not most:
             return most
         return min(most, self._gpu_slots(shape))
+
+    def takes(self, shape: Shape) -> bool:
+        """Test whether one replica of ``shape`` fits here."""
+        if self.free_cpu_milli < shape.cpu_milli or self.free_memory_mib < shape.memory_mib:
+            return False
+        if not shape.devices:
+            return True
+        if shape.is_whole and not shape.models:
+            return self.free_mgpu.count(WHOLE_GPU_MGPU) >= shape.devices
+        if max(self.free_mgpu, default=0) < shape.cheapest_mgpu:
+            return False
+        able = 0
+        for at in range(len(self.free_mgpu)):
+            if self.device_slots(shape, at):
+                able += 1
+                if able == shape.devices:
+                    return True
+        return False
 
     def _gpu_slots(self, shape: Shape) -> int:
         if shape.is_whole and not shape.models:

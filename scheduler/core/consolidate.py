@@ -9,7 +9,7 @@ from math import comb
 
 from scheduler.core import quota
 from scheduler.core.allocate import budget_of
-from scheduler.core.placement import Place, rated_choices
+from scheduler.core.placement import Place
 from scheduler.core.session import Held, Job, Session
 from scheduler.core.shape import Shape
 from scheduler.core.waiting import Request
@@ -137,7 +137,7 @@ class Mover:
         rated = [
             (rating, Place(at, devices, nodes[at].cost_at(shape, devices)))
             for at in shape.nodes
-            for rating, devices in rated_choices(placer, nodes[at], shape)
+            for rating, devices in placer.rater.choices(nodes[at], shape)
         ]
         rated.sort(key=lambda pair: pair[0])
         return [place for _, place in rated]

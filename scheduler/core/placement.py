@@ -1,18 +1,16 @@
-"""Placement: which node and devices a replica gets. Bin-pack (fragmentation-aware) or spread."""
+"""Placement: which node and devices a replica gets, one or several of a shape at once."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from scheduler.core.alike import Alike, Best
 from scheduler.core.books import Books, NodeBook
 from scheduler.core.mix import Mix
+from scheduler.core.rating import Rater, Rating
 from scheduler.core.shape import Shape
-from scheduler.core.units import WHOLE_GPU_MGPU
 
-#: What a place is rated by, smallest first; the node's position, which is by name, decides last.
-Rating = tuple[int, ...]
 #: A number by which a place is preferred before its rating, smallest first.
 _Preference = Callable[[NodeBook, tuple[int, ...]], int]
 
@@ -29,13 +27,13 @@ class Place:
 class Placer:
     """Finds places in one set of books. Ratings are kept for each shape and follow the log."""
 
-    __slots__ = ("_indexes", "_slots", "books", "mix", "spread")
+    __slots__ = ("_alike", "_best", "_slots", "books", "rater")
 
     def __init__(self, books: Books, *, mix: Mix, spread: bool) -> None:
         self.books = books
-        self.mix = mix
-        self.spread = spread
-        self._indexes: dict[Shape, _Index] = {}
+        self.rater = Rater(mix, spread=spread)
+        self._alike = Alike(books, self.rater)
+        self._best: dict[Shape, Best] = {}
         self._slots: dict[Shape, SlotCount] = {}
 
     def slots(self, shape: Shape) -> SlotCount:
@@ -50,16 +48,20 @@ class Placer:
         """Return the best place for one replica of ``shape`` that counts for ``budget_mgpu`` at most."""
         if shape.gpu_memory_mib and budget_mgpu is not None:
             return self._find_within(shape, budget_mgpu)
-        index = self._indexes.get(shape)
-        if index is None:
-            index = self._indexes[shape] = _Index(self, shape)
-        return index.best()
+        best = self._best.get(shape)
+        if best is None:
+            best = self._best[shape] = Best(self._alike, shape)
+        found = best.find()
+        if found is None:
+            return None
+        position, devices = found
+        return Place(position, devices, self.books.nodes[position].cost_at(shape, devices))
 
     def _find_within(self, shape: Shape, budget_mgpu: int) -> Place | None:
         best: tuple[Rating, Place] | None = None
         for position in shape.nodes:
             node = self.books.nodes[position]
-            for rating, devices in rated_choices(self, node, shape):
+            for rating, devices in self.rater.choices(node, shape):
                 place = Place(position, devices, node.cost_at(shape, devices))
                 if place.mgpu <= budget_mgpu and (best is None or rating < best[0]):
                     best = (rating, place)
@@ -126,7 +128,7 @@ class Placer:
             options = [
                 (first(node, devices), rating, Place(node.position, devices, cost))
                 for node in (self.books.nodes[position] for position in shape.nodes)
-                for rating, devices in rated_choices(self, node, shape, roomiest=True)
+                for rating, devices in self.rater.choices(node, shape, roomiest=True)
                 for cost in (node.cost_at(shape, devices),)
                 if left is None or cost <= left
             ]
@@ -163,107 +165,3 @@ class SlotCount:
             self.total += slots - self.by_node[position]
             self.by_node[position] = slots
         self._at = len(log)
-
-
-class _Index:
-    """The rated places of one shape in a heap; entries of nodes that changed since are passed over."""
-
-    __slots__ = ("_at", "_heap", "_matching", "_placer", "_shape")
-
-    def __init__(self, placer: Placer, shape: Shape) -> None:
-        self._placer = placer
-        self._shape = shape
-        self._matching = frozenset(shape.nodes)
-        self._heap: list[tuple[Rating, int, int, tuple[int, ...]]] = []
-        self._at = len(placer.books.log)
-        for position in shape.nodes:
-            self._push(position)
-
-    def best(self) -> Place | None:
-        nodes = self._placer.books.nodes
-        log = self._placer.books.log
-        if self._at != len(log):
-            for position in sorted(set(log[self._at :]) & self._matching):
-                self._push(position)
-            self._at = len(log)
-        heap = self._heap
-        while heap:
-            _, position, version, devices = heap[0]
-            node = nodes[position]
-            if node.version == version:
-                return Place(position, devices, node.cost_at(self._shape, devices))
-            heapq.heappop(heap)
-        return None
-
-    def _push(self, position: int) -> None:
-        node = self._placer.books.nodes[position]
-        best = min(rated_choices(self._placer, node, self._shape), default=None)
-        if best is not None:
-            heapq.heappush(self._heap, (best[0], position, node.version, best[1]))
-
-
-def rated_choices(
-    placer: Placer, node: NodeBook, shape: Shape, *, roomiest: bool = False
-) -> Iterator[tuple[Rating, tuple[int, ...]]]:
-    """Yield the ways to put one replica of ``shape`` on ``node``, each with its rating."""
-    if node.free_cpu_milli < shape.cpu_milli or node.free_memory_mib < shape.memory_mib:
-        return
-    for devices in _device_choices(node, shape, spread=placer.spread, roomiest=roomiest):
-        yield _rate(placer, node, shape, devices), devices
-
-
-def _device_choices(
-    node: NodeBook, shape: Shape, *, spread: bool, roomiest: bool
-) -> Iterator[tuple[int, ...]]:
-    if not shape.devices:
-        yield ()
-        return
-    if shape.is_whole and not shape.models:
-        whole = [at for at, free in enumerate(node.free_mgpu) if free == WHOLE_GPU_MGPU]
-        if shape.devices == 1 and not node.is_uniform:
-            yield from _unlike(node, whole)
-        elif len(whole) >= shape.devices:
-            yield tuple(whole[: shape.devices])
-        return
-    able = [at for at in range(len(node.free_mgpu)) if node.device_slots(shape, at)]
-    if len(able) < shape.devices:
-        return
-    if shape.devices == 1:
-        yield from _unlike(node, able)
-        return
-    free = node.free_mgpu
-    if roomiest:
-        able.sort(key=lambda at: (-node.device_slots(shape, at), at))
-    elif spread:
-        able.sort(key=lambda at: (-free[at], at))
-    else:
-        able.sort(key=lambda at: (free[at] == WHOLE_GPU_MGPU, free[at], at))
-    yield tuple(sorted(able[: shape.devices]))
-
-
-def _unlike(node: NodeBook, able: list[int]) -> Iterator[tuple[int, ...]]:
-    """Yield single devices, of those that are alike only the first."""
-    seen = set()
-    for at in able:
-        kind = (node.free_mgpu[at], node.free_mib[at], node.cards_mib[at], node.models[at])
-        if kind not in seen:
-            seen.add(kind)
-            yield (at,)
-
-
-def _rate(placer: Placer, node: NodeBook, shape: Shape, devices: tuple[int, ...]) -> Rating:
-    """Rate one place, smallest best: shared devices, what the mix loses, least free, index, name."""
-    free = node.free_mgpu
-    free_here = sum(free[at] for at in devices)
-    free_node = sum(mgpu for mgpu in free if mgpu > 0)
-    first = node.indices[devices[0]] if devices else 0
-    if placer.spread:
-        return (-free_here, -free_node, -node.free_cpu_milli, first, node.position)
-    opened = 0
-    if not shape.is_whole:
-        opened = sum(1 for at in devices if free[at] == WHOLE_GPU_MGPU)
-    loss = -placer.mix.waste(node)
-    node.move(shape, devices, -1)
-    loss += placer.mix.waste(node)
-    node.move(shape, devices, 1)
-    return (opened, loss, free_here, free_node, node.free_cpu_milli, first, node.position)

@@ -86,11 +86,13 @@ def shape_key(workload: Workload) -> ShapeKey:
 class Shapes:
     """The shapes of one snapshot, each made once."""
 
-    __slots__ = ("_by_key", "_nodes", "_plain")
+    __slots__ = ("_by_key", "_matching", "_nodes", "_plain")
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._nodes = nodes
         self._by_key: dict[ShapeKey, Shape] = {}
+        #: By labels, names and models.
+        self._matching: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._plain: dict[tuple[int, int, int | None, int, int], Shape] = {}
 
     def of(self, workload: Workload) -> Shape:
@@ -136,17 +138,27 @@ class Shapes:
             memory_mib=memory_mib,
             models=frozenset(models),
         )
-        names = None if allowed is None else frozenset(allowed)
-        shape.nodes = tuple(
-            position
-            for position, node in enumerate(self._nodes)
-            if node.schedulable
-            and (names is None or node.name in names)
-            and has_labels(node, labels)
-            and has_model(node, shape)
-        )
+        shape.nodes = self._nodes_for(shape, labels, allowed)
         shape.cheapest_mgpu = self._cheapest_mgpu(shape)
         return shape
+
+    def _nodes_for(
+        self, shape: Shape, labels: tuple[tuple[str, str], ...], allowed: tuple[str, ...] | None
+    ) -> tuple[int, ...]:
+        """Return the positions of the nodes that match; shapes that are bound alike share them."""
+        key = (labels, allowed, shape.models)
+        found = self._matching.get(key)
+        if found is None:
+            names = None if allowed is None else frozenset(allowed)
+            found = self._matching[key] = tuple(
+                position
+                for position, node in enumerate(self._nodes)
+                if node.schedulable
+                and (names is None or node.name in names)
+                and has_labels(node, labels)
+                and has_model(node, shape)
+            )
+        return found
 
     def _cheapest_mgpu(self, shape: Shape) -> int:
         """Return the cost of one device on the cheapest matching card; a whole one if none matches."""

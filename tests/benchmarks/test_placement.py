@@ -19,7 +19,15 @@ from scheduler.management.benches.openb import (
     read_pod_lists,
 )
 from scheduler.management.benches.placement import POLICIES, play
-from scheduler.management.benches.placement_rivals import BestFit, Fgd, Host, ScoredBoard
+from scheduler.management.benches.placement_rivals import (
+    BestFit,
+    DotProd,
+    Fgd,
+    GpuClustering,
+    GpuPacking,
+    Host,
+    ScoredBoard,
+)
 
 OPENB = Path(__file__).parent.parent / "data" / "openb"
 ANY: frozenset[str] = frozenset()
@@ -55,6 +63,40 @@ def test_best_fit_takes_the_fuller_node_and_the_tightest_device():
     host.free = (700, 400)
     # CPU left 63 of 128, GPU left 0.7 of 8: 100 x (1 - (0.5 x 0.4922 + 0.5 x 0.0875)) = 71.01
     assert BestFit().rate(host, ask(400)) == (71, 1)
+
+
+def test_dot_product_prefers_the_node_that_has_less_of_what_is_asked_for():
+    host = Host(node(devices=2))
+    host.free = (1000, 400)
+    # 64 of 128 CPU times 1 of 128, 1.4 of 8 GPU times 0.4 of 8:
+    # 100 x (1 - (0.5 x 0.0078 + 0.175 x 0.05) / 2) = 99.37; the tightest device takes it
+    assert DotProd().rate(host, ask(400)) == (99, 1)
+    # With 4 GPUs of 8 asked for: 100 x (1 - (0.5 x 0.0078 + 0.5 x 0.5) / 2) = 87.30
+    assert DotProd().rate(Host(node(devices=4)), ask(1000, devices=4)) == (87, 0)
+
+
+def test_packing_takes_shared_gpus_then_free_ones_of_used_nodes_then_empty_nodes():
+    used, empty = Host(node(devices=4)), Host(node(devices=4))
+    used.free = (1000, 350, 700, 1000)
+    # Shared: the tightest has 35 % free. One that is free has to be opened, or two.
+    assert GpuPacking().rate(used, ask(300)) == (97, 1)
+    assert GpuPacking().rate(used, ask(800)) == (49, 0)
+    assert GpuPacking().rate(used, ask(1000, devices=2)) == (48, 0)
+    assert GpuPacking().rate(empty, ask(300)) == (29, 0)
+    assert GpuPacking().rate(used, ask(0, devices=0)) == (0, 0)
+
+
+def test_clustering_keeps_pods_of_one_class_together():
+    host = Host(node(devices=8))
+    rate = GpuClustering().rate
+    # Nothing here: 25. Then one whole GPU of 8: 3 more for what is held, 75 for the same class only.
+    assert rate(host, ask(1000)) == (25, 0)
+    host.put(ask(1000), 0)
+    assert rate(host, ask(1000)) == (78, 1)
+    # Another class is here alone: only what is held. Once it is here too: 50.
+    assert rate(host, ask(500)) == (3, 1)
+    host.put(ask(500), 1)
+    assert rate(host, ask(500)) == (54, 1)
 
 
 def test_fgd_keeps_the_whole_device_for_those_who_need_it():

@@ -1,4 +1,4 @@
-"""Policies to compare with, as the FGD paper defines them: Random, BestFit and FGD itself.
+"""Policies to compare with, as the FGD paper defines them: six, FGD itself among them.
 
 A score is a whole number, more is better, and the truncation is part of the policy: it makes many
 nodes equal, among which the first in the run's own order of nodes wins.
@@ -25,13 +25,15 @@ _COVERED_PERCENT = 95
 class Host:
     """One node with what is free on it. ``version`` changes whenever that does."""
 
-    __slots__ = ("cpu_milli", "free", "memory_mib", "model", "version")
+    __slots__ = ("classes", "cpu_milli", "free", "memory_mib", "model", "version")
 
     def __init__(self, node: TraceNode) -> None:
         self.cpu_milli = node.cpu_milli
         self.memory_mib = node.memory_mib
         self.model = node.model
         self.free = (WHOLE_GPU_MGPU,) * node.devices
+        #: The classes of the pods with GPU that are here.
+        self.classes: frozenset[int] = frozenset()
         self.version = 0
 
     def takes(self, ask: Ask) -> bool:
@@ -47,7 +49,14 @@ class Host:
         self.cpu_milli -= ask.cpu_milli
         self.memory_mib -= ask.memory_mib
         self.free = without(self.free, ask, device)
+        if ask.devices:
+            self.classes |= {class_of(ask)}
         self.version += 1
+
+
+def class_of(ask: Ask) -> int:
+    """Return the class that pods are clustered by: 0 for a share of a GPU, else how many GPUs."""
+    return ask.devices if ask.mgpu == WHOLE_GPU_MGPU else 0
 
 
 def without(free: tuple[int, ...], ask: Ask, device: int) -> tuple[int, ...]:
@@ -77,6 +86,51 @@ class BestFit:
         cpu = (host.cpu_milli - ask.cpu_milli) / _MOST_CPU_MILLI
         gpu = (sum(host.free) - ask.total_mgpu) / _MOST_MGPU
         return int(100 * (1 - (0.5 * cpu + 0.5 * gpu))), _tightest(host, ask)
+
+
+class DotProd:
+    """The node whose free CPU and GPU, as a vector, point least where the request does."""
+
+    def rate(self, host: Host, ask: Ask) -> tuple[int, int]:
+        """Return the score of ``host`` and the device for a request of one device."""
+        cpu = host.cpu_milli / _MOST_CPU_MILLI * (ask.cpu_milli / _MOST_CPU_MILLI)
+        gpu = sum(host.free) / _MOST_MGPU * (ask.total_mgpu / _MOST_MGPU)
+        return int(100 * (1 - (cpu + gpu) / 2)), _tightest(host, ask)
+
+
+class GpuPacking:
+    """First GPUs in use, the fullest first, then free ones of nodes in use, then empty nodes."""
+
+    def rate(self, host: Host, ask: Ask) -> tuple[int, int]:
+        """Return the score of ``host`` and the device for a request of one device."""
+        if not ask.devices:
+            return 0, 0
+        device = _tightest(host, ask)
+        unused = sum(free == WHOLE_GPU_MGPU for free in host.free)
+        if unused == len(host.free):
+            return max(33 - unused, unused), device
+        opened = ask.devices if ask.devices > 1 else int(host.free[device] == WHOLE_GPU_MGPU)
+        if opened:
+            return max(50 - opened, 33), device
+        return max(100 - host.free[device] // 100, 50), device
+
+
+class GpuClustering:
+    """Nodes that hold pods of the same class, and only such, first; among them the fullest."""
+
+    def rate(self, host: Host, ask: Ask) -> tuple[int, int]:
+        """Return the score of ``host`` and the device for a request of one device."""
+        if not ask.devices:
+            return 0, 0
+        own = class_of(ask)
+        score = 25 * (_MOST_MGPU - sum(host.free)) // _MOST_MGPU
+        if host.classes == {own}:
+            score += 75
+        elif own in host.classes:
+            score += 50
+        elif not host.classes:
+            score += 25
+        return score, _tightest(host, ask)
 
 
 class Fgd:
