@@ -20,6 +20,32 @@ class Tail:
     trouble: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of an output, from ``offset`` to before ``next_offset``."""
+
+    text: str
+    offset: int
+    next_offset: int
+    size_bytes: int
+
+
+def read_piece(replica: ReplicaRow, *, offset: int | None) -> Piece:
+    """Return output from ``offset`` on, or the end of it where that is None.
+
+    Raises:
+        EngineError: it can't be read now.
+    """
+    key = ReplicaKey(replica_id=replica.id, attempt=replica.attempt)
+    chunk = engine_room.engine(replica.engine).read_log(key, offset=offset, limit_bytes=TAIL_BYTES)
+    return Piece(
+        text=chunk.text,
+        offset=chunk.offset,
+        next_offset=chunk.next_offset,
+        size_bytes=chunk.size_bytes,
+    )
+
+
 def read_tail(replica: ReplicaRow) -> Tail:
     """Return the last lines of a replica's output."""
     key = ReplicaKey(replica_id=replica.id, attempt=replica.attempt)

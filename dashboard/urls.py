@@ -6,6 +6,7 @@ from django.urls import include, path
 from django.views.i18n import JavaScriptCatalog, set_language
 
 from dashboard.admin.site import site
+from dashboard.api.app import api
 from dashboard.views import (
     assets,
     chosen,
@@ -33,6 +34,7 @@ urlpatterns = [
     path("workloads/new", submit.submit, name="workload_new"),
     path("workloads/new/estimate", submit.estimate, name="workload_estimate"),
     path("workloads/<int:workload_id>", workloads.workload, name="workload"),
+    path("workloads/<int:workload_id>/ways", workloads.ways, name="workload_ways"),
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),
     path("workloads/<int:workload_id>/start", workloads.start, name="workload_start"),
     path(
@@ -78,6 +80,7 @@ urlpatterns = [
     path("reports/consumption.<str:ending>", reports.download, name="report_download"),
     path("search", search.search, name="search"),
     path("api/v1/live", live.live, name="live"),
+    path("api/v1/", api.urls),
     path("language", set_language, name="set_language"),
     path("words.js", JavaScriptCatalog.as_view(), name="words"),
     path("admin/", site.urls),

@@ -15,9 +15,9 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from dashboard.audit_scopes import audit_scopes
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from scheduler.operations.authority import Action
 from scheduler.queries import audit_log
 from scheduler.queries.visibility import Visibility
 
@@ -57,16 +57,10 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _scopes(request: HttpRequest) -> Visibility:
     """Return the scopes whose log the caller may read; for whom there is none, there is no page."""
-    authority = signed_in.authority(request)
-    scopes = [scope for scope, actions in authority.grants if Action.AUDIT in actions]
-    if not scopes:
+    scopes = audit_scopes(signed_in.authority(request))
+    if scopes is None:
         raise Http404
-    if None in scopes:
-        return Visibility(cluster=True, scratch=True)
-    return Visibility(
-        department_ids=frozenset(each[1] for each in scopes if each and each[0] == "department"),
-        project_ids=frozenset(each[1] for each in scopes if each and each[0] == "project"),
-    )
+    return scopes
 
 
 def _wanted(request: HttpRequest) -> audit_log.AuditFilter:

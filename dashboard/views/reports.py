@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import AsyncIterator, Iterable
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.http.response import StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from dashboard import words
+from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from reports import csv_export, intervals, page, report_words
@@ -66,7 +64,7 @@ def download(request: HttpRequest, ending: str) -> HttpResponseBase:
         if ending == "intervals.csv":
             name = csv_export.file_name(request=asked.request, what="intervals")
             parts = intervals.export(visible=visible, request=asked.request, now=now)
-            return _streamed(parts, name)
+            return streamed(parts, name)
         report = make_report(visible=visible, request=asked.request, now=now)
         return _file(report, ending)
     except ReportRefused as refused:
@@ -135,7 +133,7 @@ def _asked(request: HttpRequest) -> Asked:
 def _file(report: Report, ending: str) -> HttpResponseBase:
     name = csv_export.file_name(request=report.request, ending=ending)
     if ending == "csv":
-        return _streamed(csv_export.report_csv(report=report), name)
+        return streamed(csv_export.report_csv(report=report), name)
     if ending == "json":
         response: HttpResponse = JsonResponse(
             report_json(report=report), json_dumps_params={"ensure_ascii": False}
@@ -148,17 +146,3 @@ def _file(report: Report, ending: str) -> HttpResponseBase:
         raise Http404
     response["Content-Disposition"] = csv_export.disposition(name=name)
     return response
-
-
-def _streamed(parts: Iterable[bytes], name: str) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(_one_by_one(parts), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = csv_export.disposition(name=name)
-    return response
-
-
-async def _one_by_one(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield parts as they are made; the server would gather a plain iterator first."""
-    made = iter(parts)
-    following = sync_to_async(lambda: next(made, None))
-    while (part := await following()) is not None:
-        yield part

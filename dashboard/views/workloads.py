@@ -23,6 +23,7 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
+from scheduler.queries import remedies
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -39,7 +40,7 @@ def workloads(request: HttpRequest) -> HttpResponse:
         phase=phase if phase in set(Phase) else "",
         kind=kind if kind in set(Kind) else "",
         text=request.GET.get("q", "").strip()[:100],
-        after_id=optional_int(request.GET.get("after")),
+        after=request.GET.get("after", "")[:300],
     )
     page = queries.list_workloads(
         visible=visible, pool_name=request.GET.get("pool", ""), wanted=wanted
@@ -63,6 +64,18 @@ def workloads(request: HttpRequest) -> HttpResponse:
 def workload(request: HttpRequest, workload_id: int) -> HttpResponse:
     """Answer one workload: why it waits, what happened, where it runs, what it printed."""
     return _page(request, _find(request, workload_id))
+
+
+@login_required
+@require_GET
+def ways(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Answer what would make a waiting workload run, as a part of its page."""
+    found = remedies.list_remedies(
+        visible=signed_in.visible_to(request), workload_id=workload_id, now=timezone.now()
+    )
+    if found is None:
+        raise Http404
+    return render(request, "dashboard/partials/_workload_ways.html", {"ways": found})
 
 
 @login_required

@@ -93,6 +93,27 @@ class Hold:
     #: It could not run even if the cluster were empty.
     never: bool = False
 
+    def numbers(self) -> dict[str, object]:
+        """Return code and numbers as plain values, without what is not set."""
+        found: dict[str, object] = {"code": self.reason.value, "resource": self.resource}
+        if self.level is not None:
+            found["level"] = self.level.value
+            found["queue"] = self.queue_id
+        for name in _AMOUNTS:
+            value = getattr(self, name)
+            if value is not None:
+                found[name] = value
+        if self.kept_for_id is not None:
+            found["kept_for"] = self.kept_for_id
+        if self.lacks:
+            found["lacks"] = dict(self.lacks)
+        if self.never:
+            found["never"] = True
+        return found
+
+
+_AMOUNTS = ("limit", "quota", "allocated", "requested", "free", "largest", "next_try_at_us")
+
 
 Decision = Start | Evict
 

@@ -7,6 +7,7 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.requests import SentOnce
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
 from scheduler.models.serving import GatewayKey, GatewayUsage, InferenceService, ScalingPoint
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
@@ -63,6 +64,7 @@ __all__ = [
     "SavedReport",
     "ScalingPoint",
     "SealedSecret",
+    "SentOnce",
     "ServeRequest",
     "UsageBlock",
     "UsageRollup",

@@ -114,9 +114,12 @@ def change_scaling(
     ):
         raise NotFound("service")
     _require(authority, workload.project)
-    problems = find_scaling_problems(
-        scaling=scaling, min_replicas=min_replicas, max_replicas=max_replicas
-    )
+    problems = [
+        *submissions.find_bounds_problems(kind=Kind.INFERENCE, low=min_replicas, high=max_replicas),
+        *find_scaling_problems(
+            scaling=scaling, min_replicas=min_replicas, max_replicas=max_replicas
+        ),
+    ]
     if problems:
         raise SubmitRefused(problems)
     service, _ = models.InferenceService.objects.select_for_update().get_or_create(

@@ -197,7 +197,12 @@ def _replica_problems(submission: Submission) -> list[Problem]:
                 message=f"A {submission.kind} has one replica. Use a distributed training for more.",
             )
         ]
-    lowest = 0 if submission.kind is Kind.INFERENCE else 1
+    return find_bounds_problems(kind=submission.kind, low=low, high=high)
+
+
+def find_bounds_problems(*, kind: Kind, low: int, high: int) -> list[Problem]:
+    """Return what is wrong with the bounds of how many replicas there are."""
+    lowest = 0 if kind is Kind.INFERENCE else 1
     if not lowest <= low <= high or not 1 <= high <= MAX_REPLICAS:
         return [
             Problem(

@@ -122,6 +122,21 @@ def list_decisions(
     return tuple(_decision(row, visible=visible) for row in rows.order_by("-id")[: wanted.limit])
 
 
+def list_decisions_after(
+    *, visible: Visibility, after_id: int | None, limit: int
+) -> tuple[DecisionRow, ...]:
+    """Return what was decided after a decision, the oldest first; where that is None the newest one."""
+    rows = models.Decision.objects.filter(visible.projects(prefix="project__"))
+    rows = rows.select_related("workload", "project__department").prefetch_related(
+        "parties__workload", "parties__project"
+    )
+    if after_id is None:
+        found = list(rows.order_by("-id")[:1])
+    else:
+        found = list(rows.filter(id__gt=after_id).order_by("id")[:limit])
+    return tuple(_decision(row, visible=visible) for row in found)
+
+
 def read_decision(*, visible: Visibility, decision_id: int) -> DecisionRow | None:
     """Return one decision with its checks, or None where there is none for the reader."""
     row = (

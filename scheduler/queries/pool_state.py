@@ -146,22 +146,39 @@ def list_pools(*, visible: Visibility) -> tuple[PoolRow, ...]:
     return tuple(PoolRow(id=pool.id, name=pool.name) for pool in pools)
 
 
-def load_pool_state(*, visible: Visibility, pool_name: str = "") -> PoolState | None:
-    """Return the pool of that name, or the first; None where there is none. Nine queries."""
+def find_pool(*, visible: Visibility, pool_name: str = "") -> PoolRow | None:
+    """Return the pool of that name, or the first; None where there is none."""
     pools = list_pools(visible=visible)
-    pool = next((row for row in pools if row.name == pool_name), pools[0] if pools else None)
+    return next((row for row in pools if row.name == pool_name), pools[0] if pools else None)
+
+
+def load_pool_state(
+    *, visible: Visibility, pool_name: str = "", only: frozenset[int] | None = None
+) -> PoolState | None:
+    """Return the pool of that name, or the first; None where there is none. Nine queries.
+
+    ``only``: with nothing but these workloads, what is being vacated for them, and the nodes that
+    they are on, so that a page of a long table costs what it shows.
+    """
+    pool = find_pool(visible=visible, pool_name=pool_name)
     if pool is None:
         return None
     projects = _projects(visible=visible, pool_id=pool.id)
-    replicas, others = _replicas(pool_id=pool.id, project_ids=frozenset(projects))
+    replicas, others = _replicas(pool_id=pool.id, project_ids=frozenset(projects), only=only)
     cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
+    on_nodes = None if only is None else {replica.node_id for replica in replicas}
+    named = None if only is None else only | {replica.workload_id for replica in replicas}
     return PoolState(
         pool=pool,
         cluster=cluster,
         partial=not visible.cluster,
-        nodes=_nodes(pool_id=pool.id, others=others if cluster.show_others_in_use else {}),
+        nodes=_nodes(
+            pool_id=pool.id,
+            others=others if cluster.show_others_in_use else {},
+            only=on_nodes,
+        ),
         replicas=replicas,
-        workloads=_workloads(pool_id=pool.id, project_ids=frozenset(projects)),
+        workloads=_workloads(pool_id=pool.id, project_ids=frozenset(projects), only=named),
         departments=_departments(visible=visible, pool_id=pool.id),
         projects=projects,
         open_department_ids=_open_departments(visible=visible),
@@ -229,14 +246,15 @@ def _open_departments(*, visible: Visibility) -> frozenset[int]:
 
 
 def _replicas(
-    *, pool_id: int, project_ids: frozenset[int]
+    *, pool_id: int, project_ids: frozenset[int], only: frozenset[int] | None
 ) -> tuple[tuple[ReplicaState, ...], dict[int, int]]:
     """Return the reader's replicas, and by device what everybody else holds."""
     holdings: dict[int, list[tuple[int, int]]] = defaultdict(list)
     others: dict[int, int] = defaultdict(int)
-    held = models.ReplicaDevice.objects.filter(replica__workload__pool_id=pool_id).values_list(
-        "replica_id", "device_id", "mgpu", "replica__workload__project_id"
-    )
+    holds = models.ReplicaDevice.objects.filter(replica__workload__pool_id=pool_id)
+    if only is not None:
+        holds = holds.filter(Q(replica__workload_id__in=only) | Q(replica__vacated_for_id__in=only))
+    held = holds.values_list("replica_id", "device_id", "mgpu", "replica__workload__project_id")
     for replica_id, device_id, mgpu, project_id in held.order_by("device_id"):
         if project_id in project_ids:
             holdings[replica_id].append((device_id, mgpu))
@@ -245,6 +263,8 @@ def _replicas(
     rows = models.Replica.objects.filter(
         workload__pool_id=pool_id, workload__project_id__in=project_ids
     ).exclude(phase=ReplicaPhase.ENDED)
+    if only is not None:
+        rows = rows.filter(Q(workload_id__in=only) | Q(vacated_for_id__in=only))
     states = tuple(
         ReplicaState(
             id=row.id,
@@ -266,8 +286,12 @@ def _replicas(
     return states, dict(others)
 
 
-def _nodes(*, pool_id: int, others: Mapping[int, int]) -> tuple[NodeState, ...]:
+def _nodes(
+    *, pool_id: int, others: Mapping[int, int], only: set[int] | None
+) -> tuple[NodeState, ...]:
     nodes = models.Node.objects.filter(pool_id=pool_id).prefetch_related("devices").order_by("name")
+    if only is not None:
+        nodes = nodes.filter(pk__in=only)
     return tuple(
         NodeState(
             id=node.id,
@@ -310,7 +334,9 @@ LIVING_PHASES = (
 )
 
 
-def _workloads(*, pool_id: int, project_ids: frozenset[int]) -> dict[int, WorkloadState]:
+def _workloads(
+    *, pool_id: int, project_ids: frozenset[int], only: frozenset[int] | None
+) -> dict[int, WorkloadState]:
     alive = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).values("workload_id")
     rows = models.Workload.objects.filter(
         Q(phase__in=LIVING_PHASES) | Q(id__in=alive),
@@ -318,6 +344,8 @@ def _workloads(*, pool_id: int, project_ids: frozenset[int]) -> dict[int, Worklo
         project_id__in=project_ids,
         deleted_at__isnull=True,
     )
+    if only is not None:
+        rows = rows.filter(pk__in=only)
     nominated = frozenset(
         models.Nomination.objects.filter(workload__pool_id=pool_id).values_list(
             "workload_id", flat=True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -126,7 +126,7 @@ class _Preview:
         self._changed = loaded.snapshot
         self._tree = tree
         self._now = now
-        self._seen = _Seen(visible=visible, rows=loaded.workloads, now=now)
+        self._seen = Seen(visible=visible, rows=loaded.workloads, now=now)
         self._after: Preview | None = None
 
     def of_change(self, wanted: Mapping[Key, QueueQuota]) -> QuotaPreview:
@@ -135,14 +135,13 @@ class _Preview:
         before = self._decide(self._snapshot)
         after = self._after = self._decide(self._changed)
         difference = core.compare(before=before, after=after)
-        losses = [self._seen.loss(each) for each in difference.interruptions]
         waiting = [each.id for each in self._snapshot.workloads if not each.replicas]
         stopped = {each.workload_id for each in difference.interruptions}
         entitled = _entitled(self._changed, waiting) - _entitled(self._snapshot, waiting)
         never = _never(after) - _never(before)
         return QuotaPreview(
             at=self._now,
-            losses=tuple(each for each in losses if each is not None),
+            losses=self._seen.losses(difference.interruptions),
             starts=self._seen.all(each for each in difference.starts if each not in stopped),
             entitled=self._seen.all(sorted(entitled)),
             never=self._seen.all(sorted(never)),
@@ -166,7 +165,7 @@ def changed_snapshot(snapshot: Snapshot, wanted: Mapping[Key, QueueQuota]) -> Sn
     return snapshot
 
 
-class _Seen:
+class Seen:
     """Workloads as a reader may see them: others have no name here."""
 
     def __init__(
@@ -178,10 +177,10 @@ class _Seen:
         self._now = now
 
     def find(self, workload_id: int) -> Touched | None:
-        """Return the workload, or None where it is not there for the reader."""
-        row = self._rows[workload_id]
-        project = self._projects.get(row.project_id)
-        if project is None:
+        """Return the workload, or None where it is not there for the reader, or only asked about."""
+        row = self._rows.get(workload_id)
+        project = self._projects.get(row.project_id) if row is not None else None
+        if row is None or project is None:
             return None
         return Touched(
             id=row.pk,
@@ -215,6 +214,11 @@ class _Seen:
             ran_s=self._since(row.running_since) or 0,
             checkpoint_age_s=self._since(row.checkpoint_at),
         )
+
+    def losses(self, interruptions: Iterable[Interruption]) -> tuple[Loss, ...]:
+        """Return what those of the interruptions cost that are there for the reader."""
+        found = (self.loss(each) for each in interruptions)
+        return tuple(each for each in found if each is not None)
 
     def _since(self, at: datetime | None) -> int | None:
         return None if at is None else max(0, int((self._now - at).total_seconds()))

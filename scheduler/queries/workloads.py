@@ -5,27 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from django.db.models import Q, QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import Kind, Level, Phase, ReplicaPhase
-from scheduler.queries import history, reasons, timeline, waiting
-from scheduler.queries.pool_state import PoolState, asked_mgpu, load_pool_state
+from scheduler.queries import history, keyset, reasons, timeline, waiting
+from scheduler.queries.pool_state import PoolState, asked_mgpu, find_pool, load_pool_state
 from scheduler.queries.visibility import Visibility
 
 PAGE_SIZE = 50
 
 
+class Sort(StrEnum):
+    """Orders of the table; a minus means descending. Equal ones go by id."""
+
+    NEWEST = "-id"
+    OLDEST = "id"
+    NAME = "name"
+    NAME_DOWN = "-name"
+    PRIORITY = "priority"
+    PRIORITY_DOWN = "-priority"
+    SUBMITTED = "submitted_at"
+    SUBMITTED_DOWN = "-submitted_at"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFilter:
-    """What of the table is asked for. ``after_id``: the last row of the page before."""
+    """What of the table is asked for. ``after``: where the page before ended."""
 
     project_id: int | None = None
     phase: str = ""
     kind: str = ""
     text: str = ""
-    after_id: int | None = None
+    sort: Sort = Sort.NEWEST
+    after: str = ""
+    limit: int = PAGE_SIZE
     #: Only these; empty: all.
     ids: tuple[int, ...] = ()
 
@@ -62,7 +78,8 @@ class WorkloadPage:
 
     rows: tuple[WorkloadRow, ...]
     total: int
-    next_after_id: int | None
+    #: Where it ends; empty on the last page.
+    next_after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,21 +163,26 @@ def list_projects(*, visible: Visibility) -> tuple[ProjectChoice, ...]:
 def list_workloads(
     *, visible: Visibility, pool_name: str = "", wanted: WorkloadFilter
 ) -> WorkloadPage:
-    """Return a page of workloads, the newest first."""
+    """Return a page of workloads, the newest first unless sorted otherwise.
+
+    What it costs grows with the page, not with the table.
+    """
     rows = _filtered(visible, wanted)
-    state = load_pool_state(visible=visible, pool_name=pool_name)
-    if state is not None:
-        rows = rows.filter(pool_id=state.pool.id)
+    pool = find_pool(visible=visible, pool_name=pool_name)
+    if pool is not None:
+        rows = rows.filter(pool_id=pool.id)
     total = rows.count()
-    if wanted.after_id is not None:
-        rows = rows.filter(id__lt=wanted.after_id)
-    page = list(rows.select_related("project__department").order_by("-id")[: PAGE_SIZE + 1])
-    more = len(page) > PAGE_SIZE
-    page = page[:PAGE_SIZE]
+    found, next_after = keyset.page(
+        rows.select_related("project__department"),
+        sort=wanted.sort,
+        after=wanted.after,
+        limit=wanted.limit,
+    )
+    state = load_pool_state(
+        visible=visible, pool_name=pool_name, only=frozenset(row.pk for row in found)
+    )
     return WorkloadPage(
-        rows=tuple(_row(row, state) for row in page),
-        total=total,
-        next_after_id=page[-1].id if more else None,
+        rows=tuple(_row(row, state) for row in found), total=total, next_after=next_after
     )
 
 
@@ -175,7 +197,7 @@ def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | 
     )
     if row is None:
         return None
-    state = load_pool_state(visible=visible, pool_name=row.pool.name)
+    state = load_pool_state(visible=visible, pool_name=row.pool.name, only=frozenset({row.pk}))
     ended = Phase(row.phase) in (Phase.COMPLETED, Phase.FAILED, Phase.STOPPED, Phase.PENDING)
     return WorkloadDetail(
         row=_row(row, state),

@@ -339,7 +339,7 @@ def _record_holds(work: _Work, plan: plans.Plan) -> int:
     changed = 0
     for hold in plan.holds:
         row = work.loaded.workloads[hold.workload_id]
-        reason = _reason_of(hold)
+        reason = hold.numbers()
         if row.reason_code == hold.reason.value and row.reason == reason:
             continue
         fresh = models.Workload.objects.filter(pk=row.pk, generation=row.generation)
@@ -352,25 +352,6 @@ def _record_holds(work: _Work, plan: plans.Plan) -> int:
         row.reason_code = hold.reason.value
         row.reason = reason
     return changed
-
-
-def _reason_of(hold: plans.Hold) -> dict[str, object]:
-    """Return a hold as JSON: its numbers, without what is not set."""
-    reason: dict[str, object] = {"code": hold.reason.value, "resource": hold.resource}
-    if hold.level is not None:
-        reason["level"] = hold.level.value
-        reason["queue"] = hold.queue_id
-    for name in ("limit", "quota", "allocated", "requested", "free", "largest", "next_try_at_us"):
-        value = getattr(hold, name)
-        if value is not None:
-            reason[name] = value
-    if hold.kept_for_id is not None:
-        reason["kept_for"] = hold.kept_for_id
-    if hold.lacks:
-        reason["lacks"] = dict(hold.lacks)
-    if hold.never:
-        reason["never"] = True
-    return reason
 
 
 def _record_starving(loaded: Loaded, plan: plans.Plan, now: datetime) -> None:

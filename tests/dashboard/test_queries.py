@@ -160,11 +160,11 @@ def test_the_table_filters_by_project_and_state_and_goes_on_where_a_page_ended(s
     ]
     first = workloads.list_workloads(visible=everything, wanted=workloads.WorkloadFilter())
     rest = workloads.list_workloads(
-        visible=everything, wanted=workloads.WorkloadFilter(after_id=first.next_after_id)
+        visible=everything, wanted=workloads.WorkloadFilter(after=first.next_after)
     )
     ids = [row.id for row in (*first.rows, *rest.rows)]
     assert len(set(ids)) == len(ids) == first.total
-    assert rest.next_after_id is None
+    assert rest.next_after == ""
 
 
 def test_the_day_ends_at_what_is_held_now(scene, everything):

@@ -92,6 +92,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "workload_new": Form(WORKLOAD),
     "workloads_chosen": Form({"do": "stop", "id": "{id}"}, kind="workload"),
     "workload": Thing("workload"),
+    "workload_ways": Thing("workload"),
     "workload_stop": Thing("workload", "post"),
     "workload_start": Thing("workload", "post"),
     "workload_priority": Thing("workload", "post"),
@@ -170,8 +171,8 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "words": Public(),
 }
 SOCKETS = {"ws/live/", "ws/report/"}
-#: Their own tests: tests/dashboard/test_admin.py.
-NAMESPACES = {"admin"}
+#: Their own tests: tests/dashboard/test_admin.py, tests/api/test_walk.py.
+NAMESPACES = {"admin", "api"}
 
 
 def names(resolver):

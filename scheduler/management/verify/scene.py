@@ -295,17 +295,17 @@ def _delete_quietly(workload_id: int) -> None:
 
 def _list_all(pool_name: str) -> list[workload_queries.WorkloadRow]:
     rows: list[workload_queries.WorkloadRow] = []
-    after_id: int | None = None
+    after = ""
     while True:
         page = workload_queries.list_workloads(
             visible=EVERYTHING,
             pool_name=pool_name,
-            wanted=workload_queries.WorkloadFilter(after_id=after_id),
+            wanted=workload_queries.WorkloadFilter(after=after),
         )
         rows += page.rows
-        if page.next_after_id is None:
+        if not page.next_after:
             return rows
-        after_id = page.next_after_id
+        after = page.next_after
 
 
 def _remove_files(removed: nodes.RemovedWork) -> None:

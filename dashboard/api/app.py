@@ -1,0 +1,49 @@
+"""The API as one object: its endpoints, its refusals, its OpenAPI document and reference page."""
+
+from __future__ import annotations
+
+from ninja import NinjaAPI
+from ninja.openapi.docs import Swagger
+
+from dashboard.api import (
+    audit,
+    cluster,
+    decisions,
+    errors,
+    gateway_keys,
+    me,
+    nodes,
+    quotas,
+    reports,
+    serve_requests,
+    services,
+    units,
+    workloads,
+)
+from dashboard.api.callers import Bearer, Browser
+
+api = NinjaAPI(
+    title="Tidegate",
+    version="1",
+    description=(
+        "Everything that the pages do, with the same rights. Amounts of GPUs are whole thousandths "
+        "(mGPU), instants are UTC, what one may not see answers as what does not exist."
+    ),
+    urls_namespace="api",
+    auth=[Bearer(), Browser()],
+    docs=Swagger(),
+    docs_url="/reference",
+)
+errors.install(api)
+api.add_router("/me", me.router)
+api.add_router("/cluster", cluster.router)
+api.add_router("/workloads", workloads.router)
+api.add_router("/services", services.router)
+api.add_router("/gateway-keys", gateway_keys.router)
+api.add_router("/serve-requests", serve_requests.router)
+api.add_router("/quotas", quotas.router)
+api.add_router("", units.router)
+api.add_router("/nodes", nodes.router)
+api.add_router("/decisions", decisions.router)
+api.add_router("/reports", reports.router)
+api.add_router("/audit", audit.router)

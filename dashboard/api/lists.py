@@ -1,0 +1,35 @@
+"""Lists: one manner of paging for all. ``after`` is what the page before gave as ``next``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, TypeVar
+
+from ninja import Schema
+from pydantic import Field
+
+Item = TypeVar("Item")
+MOST = 500
+
+
+class Page(Schema, Generic[Item]):
+    """A part of a list. ``next`` is empty on the last page; ``total`` where it is counted."""
+
+    items: list[Item]
+    next: str | None = None
+    total: int | None = None
+
+
+Id = Annotated[int, Field(ge=0, le=2**62)]
+
+
+def cut(
+    rows: Sequence[Item], *, after: int | None, limit: int, key: Callable[[Item], int]
+) -> tuple[list[Item], str | None]:
+    """Return one page of a list that is there whole, by position of the item whose key is ``after``."""
+    start = 0
+    if after is not None:
+        start = next((at + 1 for at, row in enumerate(rows) if key(row) == after), len(rows))
+    found = list(rows[start : start + limit])
+    more = start + limit < len(rows)
+    return found, str(key(found[-1])) if found and more else None

@@ -1,0 +1,116 @@
+"""Nodes: list, keep new work away, let it come again, and what draining one would do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.params import functions as param
+from ninja.responses import Status
+
+from dashboard.api import lists
+from dashboard.api.callers import who
+from dashboard.api.errors import READS, WRITES
+from dashboard.api.shapes import LossOut, NamedWorkload
+from scheduler.operations import nodes as operations
+from scheduler.operations.refused import NotFound
+from scheduler.queries import nodes as queries
+from scheduler.queries import what_if
+
+router = Router(tags=["Nodes"])
+
+
+class NodeOut(Schema):
+    """One machine."""
+
+    id: int
+    name: str
+    gpu_model: str
+    virtual: bool
+    lost: bool
+    cordoned: bool
+    draining: bool
+    last_seen_at: datetime | None
+    devices: int
+    held_mgpu: int
+    free_mgpu: int
+
+    @staticmethod
+    def of(row: queries.NodeRow) -> NodeOut:
+        """Return a node as it is answered."""
+        node = row.node
+        return NodeOut(
+            id=node.id,
+            name=node.name,
+            gpu_model=node.gpu_model,
+            virtual=node.virtual,
+            lost=node.lost,
+            cordoned=node.cordoned,
+            draining=node.draining,
+            last_seen_at=node.last_seen_at,
+            devices=len(row.devices),
+            held_mgpu=row.held_mgpu,
+            free_mgpu=row.free_mgpu,
+        )
+
+
+class DrainPreviewOut(Schema):
+    """What draining would do with the work on the node, found by the scheduler itself."""
+
+    moves: list[NamedWorkload]
+    waits: list[NamedWorkload]
+    interrupts: list[LossOut]
+    touches_others: bool
+
+
+@router.get("", response={200: lists.Page[NodeOut], **READS}, summary="List nodes")
+def list_nodes(
+    request: HttpRequest,
+    pool: str = param.Query("", max_length=63),
+    after: int | None = param.Query(None, ge=0, le=2**62),
+    limit: int = param.Query(50, ge=1, le=lists.MOST),
+) -> lists.Page[NodeOut]:
+    """Of one pool, by name."""
+    found = queries.list_nodes(visible=who(request).visible, pool_name=pool)
+    rows, following = lists.cut(found, after=after, limit=limit, key=lambda row: row.node.id)
+    return lists.Page[NodeOut](
+        items=[NodeOut.of(row) for row in rows], next=following, total=len(found)
+    )
+
+
+@router.post("/{node_id}/cordon", response={204: None, **WRITES}, summary="Cordon a node")
+def cordon(request: HttpRequest, node_id: lists.Id) -> Status[None]:
+    """No new work comes; what runs there goes on."""
+    operations.set_cordoned(
+        node_id=node_id, cordoned=True, authority=who(request).authority, now=timezone.now()
+    )
+    return Status(204, None)
+
+
+@router.post("/{node_id}/uncordon", response={204: None, **WRITES}, summary="Uncordon a node")
+def uncordon(request: HttpRequest, node_id: lists.Id) -> Status[None]:
+    """New work may come again."""
+    operations.set_cordoned(
+        node_id=node_id, cordoned=False, authority=who(request).authority, now=timezone.now()
+    )
+    return Status(204, None)
+
+
+@router.get(
+    "/{node_id}/drain-preview",
+    response={200: DrainPreviewOut, **READS},
+    summary="What draining it would do",
+)
+def drain_preview(request: HttpRequest, node_id: lists.Id) -> DrainPreviewOut:
+    """Who would go on elsewhere, who would wait, whom that would interrupt. Nothing is written."""
+    found = what_if.preview_drain(visible=who(request).visible, node_id=node_id, now=timezone.now())
+    if found is None:
+        raise NotFound("node")
+    return DrainPreviewOut(
+        moves=[NamedWorkload.of(each) for each in found.moves],
+        waits=[NamedWorkload.of(each) for each in found.waits],
+        interrupts=[LossOut.of(each) for each in found.losses],
+        touches_others=found.touches_others,
+    )

@@ -1,0 +1,94 @@
+"""A submission as the API takes it. What is left out has the kind's default."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from dashboard.api.lists import Id
+from scheduler.core.autoscale import Metric
+from scheduler.core.vocabulary import Kind
+from scheduler.operations.services import Scaling
+from scheduler.operations.submissions import Submission
+
+#: What a column of the database holds at most.
+MOST_INT = 2**31 - 1
+
+
+class Strict(Schema):
+    """A body whose unknown fields are mistakes, so that a misspelt one is not lost in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScalingIn(Strict):
+    """How a service scales, and what its gateway lets through."""
+
+    model_names: list[str] = Field([], max_length=20)
+    open_to_all: bool = False
+    metric: Metric | None = Field(None, description="None: by activity alone, or never.")
+    threshold: int = Field(100, ge=1, le=MOST_INT, description="A further replica above it.")
+    target_percent: int = Field(70, ge=1, le=100)
+    gauge_name: str = Field("", max_length=120)
+    gauge_path: str = Field("/metrics", max_length=200)
+    initial_replicas: int | None = Field(None, ge=0, le=1024)
+    activation_replicas: int | None = Field(None, ge=0, le=1024)
+    hard_limit: int = Field(0, ge=0, le=MOST_INT, description="Requests at once a replica; 0: any.")
+    stable_window_s: int = Field(60, ge=0, le=86_400)
+    zero_grace_s: int = Field(30, ge=0, le=86_400)
+    zero_retention_s: int = Field(0, ge=0, le=MOST_INT)
+    scale_down_delay_s: int = Field(0, ge=0, le=MOST_INT)
+    request_timeout_s: int = Field(300, ge=0, le=86_400)
+    drain_s: int = Field(120, ge=0, le=86_400)
+    waiting_limit: int = Field(1000, ge=0, le=MOST_INT)
+
+    def as_scaling(self) -> Scaling:
+        """Return it as the operations take it."""
+        values = self.model_dump(include=set(ScalingIn.model_fields))
+        values["model_names"] = tuple(values["model_names"])
+        return Scaling(**values)
+
+
+class SubmissionIn(Strict):
+    """What to run, where, and what each replica asks for.
+
+    Ask for a share (``request_mgpu``: 1 to 999 thousandths, or 1000 for whole GPUs, ``devices`` of
+    them) or for memory (``gpu_memory_mib``), not for both.
+    """
+
+    name: str = Field(max_length=63)
+    project_id: Id
+    pool: str = Field("", max_length=63, description="Empty: the first pool.")
+    kind: Kind = Kind.TRAINING
+    command: list[str] = Field(max_length=1000)
+    priority: int | None = Field(None, description="1 to 1000. None: as usual for its kind.")
+    preemptible: bool | None = Field(None, description="None: below priority 100 it is.")
+    devices: int = Field(1, ge=0, le=1024, description="Devices a replica.")
+    request_mgpu: int = Field(0, ge=-MOST_INT, le=MOST_INT, description="Of each device.")
+    gpu_memory_mib: int | None = Field(None, ge=0, le=MOST_INT)
+    cpu_milli: int = Field(0, ge=-MOST_INT, le=MOST_INT)
+    memory_mib: int = Field(0, ge=-MOST_INT, le=MOST_INT)
+    min_replicas: int = Field(1, ge=0, le=MOST_INT)
+    max_replicas: int | None = Field(None, ge=0, le=MOST_INT, description="None: the minimum.")
+    node_labels: dict[str, str] = {}
+    gpu_models: list[str] = []
+    env: dict[str, str] = {}
+    readiness_path: str = Field("", max_length=200)
+    start_timeout_s: int = Field(600, ge=1, le=86_400)
+    grace_s: int = Field(30, description="Seconds to save after SIGTERM, at most 300.")
+    max_attempts: int | None = Field(None, ge=0, le=32_767)
+    scaling: ScalingIn | None = Field(None, description="Of inference only.")
+
+    def submission(self) -> Submission:
+        """Return it as the operations take it."""
+        names = {each.name for each in dataclasses.fields(Submission)}
+        values = {name: value for name, value in self.model_dump().items() if name in names}
+        if self.max_replicas is None:
+            values["max_replicas"] = max(1, self.min_replicas)
+        return Submission(**values)
+
+    def as_scaling(self) -> Scaling:
+        """Return how the service scales, with defaults where nothing is said."""
+        return Scaling() if self.scaling is None else self.scaling.as_scaling()

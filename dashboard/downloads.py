@@ -1,0 +1,25 @@
+"""Files that are sent while they are made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from asgiref.sync import sync_to_async
+from django.http.response import StreamingHttpResponse
+
+from reports import csv_export
+
+
+def streamed(parts: Iterable[bytes], name: str) -> StreamingHttpResponse:
+    """Answer a CSV file piece by piece."""
+    response = StreamingHttpResponse(_one_by_one(parts), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = csv_export.disposition(name=name)
+    return response
+
+
+async def _one_by_one(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield parts as they are made; the server would gather a plain iterator first."""
+    made = iter(parts)
+    following = sync_to_async(lambda: next(made, None))
+    while (part := await following()) is not None:
+        yield part

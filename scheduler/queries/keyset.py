@@ -1,0 +1,63 @@
+"""Pages of a sorted table by where the page before ended: a deep page costs what the first does."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import datetime
+from typing import TypeVar
+
+from django.db.models import DateTimeField, Model, Q, QuerySet
+from django.utils.dateparse import parse_datetime
+
+Row = TypeVar("Row", bound=Model)
+#: What a column of the database holds at most.
+_MOST = 2**63 - 1
+
+
+def page(rows: QuerySet[Row], *, sort: str, after: str, limit: int) -> tuple[list[Row], str]:
+    """Return at most ``limit`` rows sorted by a column ("-id": descending), and where they end.
+
+    ``after`` is where the page before ended; one that can't be read begins at the front. The end is
+    empty on the last page.
+    """
+    descending, column = sort.startswith("-"), sort.removeprefix("-")
+    sign = "-" if descending else ""
+    field = rows.model._meta.get_field(column)
+    mark = _read(after, is_instant=isinstance(field, DateTimeField))
+    if mark is not None:
+        rows = rows.filter(_beyond(column, mark, descending=descending))
+    order = [f"{sign}id"] if column == "id" else [f"{sign}{column}", f"{sign}id"]
+    found = list(rows.order_by(*order)[: limit + 1])
+    more = len(found) > limit
+    found = found[:limit]
+    return found, _write(getattr(found[-1], column), found[-1].pk) if more else ""
+
+
+def _beyond(column: str, mark: tuple[object, int], *, descending: bool) -> Q:
+    value, row_id = mark
+    side = "lt" if descending else "gt"
+    if column == "id":
+        return Q(**{f"id__{side}": row_id})
+    return Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"id__{side}": row_id})
+
+
+def _write(value: object, row_id: int) -> str:
+    text = value.isoformat() if isinstance(value, datetime) else value
+    packed = json.dumps([text, row_id], separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def _read(after: str, *, is_instant: bool) -> tuple[object, int] | None:
+    try:
+        value, row_id = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
+    except (binascii.Error, ValueError, TypeError):
+        return None
+    if type(row_id) is not int or type(value) not in (str, int) or abs(row_id) > _MOST:
+        return None
+    if is_instant:
+        value = parse_datetime(value) if isinstance(value, str) else None
+    elif isinstance(value, int) and abs(value) > _MOST:
+        return None
+    return None if value is None else (value, row_id)

@@ -1,0 +1,56 @@
+"""Quotas over the API: a draft is tried out, saved whole or not at all, and never over another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from access.roles import Role
+from scheduler import models
+
+pytestmark = pytest.mark.django_db
+
+
+def rows(api):
+    return {(row["level"], row["name"]): row for row in api.get("/quotas").json()["rows"]}
+
+
+def test_a_change_needs_the_etag_and_is_saved_whole(api, project):
+    etag = api.get("/quotas")["ETag"]
+    row = {"level": "project", "id": project("bio-fold").pk, "quota_mgpu": 5_000}
+    # Without If-Match it is not taken
+    bare = api.put("/quotas", {"rows": [row], "reason": "less"})
+    assert (bare.status_code, bare.json()["code"]) == (428, "needs_if_match")
+    # With it, it is
+    saved = api.put("/quotas", {"rows": [row], "reason": "less"}, If_Match=etag)
+    assert saved.status_code == 200
+    assert rows(api)["project", "bio-fold"]["quota_mgpu"] == 5_000
+    # And the old one is good for nothing more
+    late = api.put("/quotas", {"rows": [row | {"quota_mgpu": 1}]}, If_Match=etag)
+    assert late.status_code == 412
+    # And a draft with one bad row changes none
+    bad = [row | {"quota_mgpu": 4_000}, row | {"id": project("nlp-lab").pk, "limit_mgpu": 1}]
+    refused = api.put("/quotas", {"rows": bad}, If_Match="*")
+    assert refused.status_code == 422
+    assert refused.json()["problems"][0]["code"] == "limit_below_quota"
+    assert rows(api)["project", "bio-fold"]["quota_mgpu"] == 5_000
+
+
+def test_a_preview_writes_nothing(api, project):
+    before = list(models.ProjectQuota.objects.order_by("pk").values_list("quota_mgpu", "version"))
+    row = {"level": "project", "id": project("vision-lab").pk, "quota_mgpu": 12_000}
+    answer = api.post("/quotas/preview", {"rows": [row]})
+    assert answer.status_code == 200
+    assert set(answer.json()) >= {"interrupts", "starts", "never", "warnings"}
+    after = list(models.ProjectQuota.objects.order_by("pk").values_list("quota_mgpu", "version"))
+    assert before == after
+
+
+def test_who_may_only_look_changes_nothing(api_of, project):
+    api = api_of(Role.RESEARCHER)
+    row = {"level": "project", "id": project("nlp-lab").pk, "quota_mgpu": 12_000}
+    assert api.put("/quotas", {"rows": [row]}, If_Match="*").status_code == 403
+    foreign = {"level": "project", "id": project("vision-lab").pk, "quota_mgpu": 1}
+    missing = {"level": "project", "id": 987_654, "quota_mgpu": 1}
+    answers = [api.put("/quotas", {"rows": [each]}, If_Match="*") for each in (foreign, missing)]
+    assert [each.status_code for each in answers] == [404, 404]
+    assert answers[0].content == answers[1].content
