@@ -1,23 +1,31 @@
-"""Who calls the API: a signed-in browser with its CSRF token, or a bearer token."""
+"""Who calls the API: a signed-in browser with its CSRF token, or a bearer of an access token."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja.security import HttpBearer, SessionAuth
 
 from access.models import User
 from access.scopes import UserAuthority, authority_of
+from access.tokens import BadToken, bearer_of
 from scheduler.queries.visibility import Visibility
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+#: A POST that ends so only tries something out.
+TRYING = "/preview"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """One caller: what it may see, and what it may do at this door."""
 
-    user: User
     authority: UserAuthority
+    #: Its authority as it is at a later moment; None: it may no longer call.
+    renew: Callable[[], UserAuthority | None]
 
     @property
     def visible(self) -> Visibility:
@@ -29,8 +37,26 @@ class Bearer(HttpBearer):
     """``Authorization: Bearer TOKEN``: a personal access token, or one of a service account."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
-        """Return the caller behind a token that is in force, else None."""
-        return None
+        """Return the caller behind a token that is in force, else None.
+
+        Raises:
+            NotPermitted: a token for reading, and a request that changes something.
+        """
+        address = request.META.get("REMOTE_ADDR", "")
+
+        def renew() -> UserAuthority | None:
+            try:
+                found = bearer_of(
+                    authorization=f"Bearer {token}", now=timezone.now(), address=address
+                )
+            except BadToken:
+                return None
+            if request.method not in READING and not request.path.endswith(TRYING):
+                found.refuse_changes()
+            return found.authority
+
+        authority = renew()
+        return None if authority is None else Caller(authority=authority, renew=renew)
 
 
 class Browser(SessionAuth):
@@ -45,14 +71,16 @@ class Browser(SessionAuth):
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Caller | None:
         """Return the caller behind the session, else None."""
-        user = request.user
-        return caller(user, request) if isinstance(user, User) and user.is_active else None
+        user_id, address = request.user.pk, request.META.get("REMOTE_ADDR", "")
 
+        def renew() -> UserAuthority | None:
+            user = User.objects.filter(pk=user_id or 0, is_active=True).first()
+            if user is None:
+                return None
+            return authority_of(user=user, door="api", address=address)
 
-def caller(user: User, request: HttpRequest) -> Caller:
-    """Return a user as a caller of the API."""
-    address = request.META.get("REMOTE_ADDR", "")
-    return Caller(user=user, authority=authority_of(user=user, door="api", address=address))
+        authority = renew()
+        return None if authority is None else Caller(authority=authority, renew=renew)
 
 
 def who(request: HttpRequest) -> Caller:

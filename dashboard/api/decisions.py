@@ -13,7 +13,6 @@ from django.http.response import StreamingHttpResponse
 from ninja import Router, Schema
 from ninja.params import functions as param
 
-from access.scopes import visibility_of
 from dashboard.api import lists
 from dashboard.api.callers import Caller, who
 from dashboard.api.errors import READS
@@ -137,6 +136,8 @@ async def _events(caller: Caller, last_id: int | None) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
     while True:
         rows = await database_sync_to_async(_since)(caller, newest)
+        if rows is None:
+            return
         if newest is None:
             newest = rows[-1].id if rows else 0
             rows = []
@@ -154,9 +155,12 @@ async def _events(caller: Caller, last_id: int | None) -> AsyncIterator[bytes]:
             yield b": still here\n\n"
 
 
-def _since(caller: Caller, newest: int | None) -> tuple[history.DecisionRow, ...]:
-    """Return the decisions after ``newest``, the oldest first; the newest one where that is None."""
-    caller.user.refresh_from_db()
-    return history.list_decisions_after(
-        visible=visibility_of(user=caller.user), after_id=newest, limit=AT_ONCE
-    )
+def _since(caller: Caller, newest: int | None) -> tuple[history.DecisionRow, ...] | None:
+    """Return the decisions after ``newest``, the oldest first; the newest one where that is None.
+
+    None where the caller may no longer call.
+    """
+    authority = caller.renew()
+    if authority is None:
+        return None
+    return history.list_decisions_after(visible=authority.visible, after_id=newest, limit=AT_ONCE)

@@ -6,8 +6,11 @@ import json
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from access import tokens
 from access.models import User
+from access.scopes import authority_of
 from scheduler import models
 from tests.dashboard.conftest import person, scene  # noqa: F401
 
@@ -36,6 +39,16 @@ class Api:
 
     def put(self, path, body, **headers):
         return self("PUT", path, body, **headers)
+
+
+def token_of(user, **terms):
+    """The secret of a new token of ``user``."""
+    made = tokens.create_own(
+        terms=tokens.TokenTerms(name="tests", days=1, **terms),
+        authority=authority_of(user=user, door="page"),
+        now=timezone.now(),
+    )
+    return made.secret
 
 
 @pytest.fixture

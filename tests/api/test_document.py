@@ -7,18 +7,18 @@ import schemathesis
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, transaction
-from django.test import Client
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
 from access.models import User
 from dashboard.api.app import api
+from tests.api.conftest import token_of
 
 pytestmark = pytest.mark.django_db
 schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
 schema.app = get_wsgi_application()
-#: What fits the document may be refused by a rule; the session is sent beside what is tried as a key.
-NOT_APPLIED = [checks.positive_data_acceptance, checks.ignored_auth]
+#: What fits the document may be refused by a rule.
+NOT_APPLIED = [checks.positive_data_acceptance]
 #: What never ends, or is sent while it is made: this server would gather it first.
 STREAMED = (
     "/api/v1/decisions/stream",
@@ -29,15 +29,12 @@ walked = schema.exclude(path=list(STREAMED))
 
 
 @pytest.fixture
-def signed_in(scene):
-    client = Client()
-    client.force_login(User.objects.create_superuser("admin", password="admin-of-tests"))
-    client.get("/")
-    return {name: each.value for name, each in client.cookies.items()}
+def token(scene):
+    return token_of(User.objects.create_superuser("admin", password="admin-of-tests"))
 
 
 @pytest.fixture(autouse=True)
-def kept_connection(signed_in):
+def kept_connection(token):
     """The server closes old connections after each request; here the test's own is used."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
@@ -52,11 +49,9 @@ def kept_connection(signed_in):
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-def test_answers_keep_to_the_document(case, signed_in):
+def test_answers_keep_to_the_document(case, token):
     with transaction.atomic():
         case.call_and_validate(
-            cookies=signed_in,
-            headers={"X-CSRFToken": signed_in["tidegate_csrf"]},
-            excluded_checks=NOT_APPLIED,
+            headers={"Authorization": f"Bearer {token}"}, excluded_checks=NOT_APPLIED
         )
         transaction.set_rollback(True)
