@@ -158,7 +158,7 @@ def source_place(definition: Mapping[str, object]) -> str:
     said = {name: str(definition.get(name) or "") for name in ("url", "revision", "path", "server")}
     match SourceType(str(definition["type"])):
         case SourceType.TREE:
-            return _("files: {n}").format(n=definition.get("files", 0))
+            return str(definition.get("files", 0))
         case SourceType.GIT:
             return f"{said['url']} {said['revision']}".strip()
         case SourceType.S3:
@@ -173,9 +173,10 @@ def asset_facts(kind: AssetKind, definition: Mapping[str, object]) -> list[tuple
     """Return what an asset is made of, as pairs of a word and a value. Never a secret."""
     match kind:
         case AssetKind.SOURCE:
+            is_tree = definition["type"] == SourceType.TREE
             return [
                 (_("Where the data lie"), source_type_name(str(definition["type"]))),
-                (_("Place"), source_place(definition)),
+                (_("Files") if is_tree else _("Place"), source_place(definition)),
             ]
         case AssetKind.ENVIRONMENT:
             env, command = definition.get("env"), definition.get("command")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dashboard.admin import cluster, log, people, tenancy
+from dashboard.admin import assets, cluster, log, people, tenancy
 
-__all__ = ["cluster", "log", "people", "tenancy"]
+__all__ = ["assets", "cluster", "log", "people", "tenancy"]

@@ -97,6 +97,8 @@ class Store:
     def publish(self, draft: Path, *, name: str) -> Path:
         """Make a filled draft the tree of that name, read-only; of several makers one wins."""
         target = self._trees / name
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(target)  # wanted again: the sweep begins to count anew
         if not target.is_dir():
             make_read_only(draft)
             with contextlib.suppress(OSError):  # another was quicker: theirs is the same
@@ -112,6 +114,14 @@ class Store:
         with open(path, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def list_older(self, *, prefix: str, before_s: float) -> list[str]:
+        """Return the trees of that prefix that nobody has kept since (seconds since 1970)."""
+        return sorted(
+            path.name
+            for path in self._trees.iterdir()
+            if path.name.startswith(prefix) and path.stat().st_mtime < before_s
+        )
 
     def remove(self, name: str) -> None:
         """Remove a tree."""

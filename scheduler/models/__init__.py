@@ -33,7 +33,6 @@ __all__ = [
     "ActivityInterval",
     "AllocationInterval",
     "Asset",
-    "AssetKind",
     "AuditEntry",
     "CapacityInterval",
     "Cluster",

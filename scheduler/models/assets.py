@@ -48,6 +48,8 @@ class Asset(models.Model):
     updated_by = models.CharField(max_length=150, blank=True)
     updated_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
+    #: Made for a verification and removed after it; shown only where scratch trees are.
+    scratch = models.BooleanField(default=False)
 
     class Meta:
         verbose_name = _("asset")

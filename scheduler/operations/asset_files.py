@@ -5,15 +5,18 @@ from __future__ import annotations
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from django.conf import settings
 
+from scheduler import models
 from scheduler.engines.store import KeptTree, Store, TreeRefused
 from scheduler.operations.refused import Problem, SubmitRefused
 
 MAX_FILES = 20_000
+FORGOTTEN_AFTER = timedelta(days=1)
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 
 
@@ -40,6 +43,26 @@ def keep_files(*, files: Sequence[tuple[str, BinaryIO]]) -> KeptTree:
                 )
             ]
         ) from error
+
+
+def sweep(*, now: datetime) -> None:
+    """Remove uploaded trees that nothing has spoken of for a day."""
+    store = Store(Path(settings.WORKLOADS_DIR) / "store")
+    before_s = (now - FORGOTTEN_AFTER).timestamp()
+    drop_trees(names=store.list_older(prefix="sha256-", before_s=before_s))
+
+
+def drop_trees(*, names: Iterable[str]) -> None:
+    """Remove trees that no asset and no work speaks of."""
+    store = Store(Path(settings.WORKLOADS_DIR) / "store")
+    for name in names:
+        living = models.Asset.objects.filter(definition__digest=name, deleted_at=None)
+        used = models.WorkloadAsset.objects.filter(
+            definition__digest=name, workload__deleted_at__isnull=True
+        )
+        spoken_of = living.exists() or used.exists()
+        if not spoken_of:
+            store.remove(name)
 
 
 def _opened(files: Sequence[tuple[str, BinaryIO]]) -> Iterable[tuple[str, BinaryIO]]:

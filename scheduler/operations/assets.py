@@ -38,8 +38,11 @@ def create_asset(
     department_id: int | None = None,
     authority: Authority,
     now: datetime,
+    scratch: bool = False,
 ) -> models.Asset:
     """Define an asset for a project, a department, or the whole cluster where neither is given.
+
+    A ``scratch`` one is a verification's: nobody else sees it, and it goes with the pool of its name.
 
     Raises:
         NotFound: no such project or department for the caller.
@@ -57,6 +60,7 @@ def create_asset(
         created_at=now,
         updated_by=authority.name,
         updated_at=now,
+        scratch=scratch,
     )
     _require(authority, asset)
     _check(asset, draft, is_new=True)

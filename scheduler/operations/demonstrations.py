@@ -11,7 +11,7 @@ from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import nodes, quotas, submissions, workloads
+from scheduler.operations import demonstration_assets, nodes, quotas, submissions, workloads
 from scheduler.operations.authority import Authority
 from scheduler.operations.demonstration_data import Demonstration, NodeShape, Unit, Work
 
@@ -44,6 +44,7 @@ def lay_out(*, demonstration: Demonstration, authority: Authority, now: datetime
     for shape in demonstration.nodes:
         _make_node(pool, shape, authority, now)
     projects = _make_units(pool, demonstration, authority, now)
+    demonstration_assets.define(authority=authority, now=now)
     for position, work in enumerate(demonstration.work):
         _submit(
             pool, projects[work.project], work, authority, now + timedelta(microseconds=position)

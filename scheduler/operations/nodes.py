@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from scheduler import events, models
 from scheduler.core.vocabulary import ReplicaPhase
@@ -197,6 +197,8 @@ class RemovedWork:
     workload_ids: tuple[int, ...]
     #: (id, attempt) of each replica.
     replicas: tuple[tuple[int, int], ...]
+    #: Uploaded file trees that only its assets spoke of.
+    trees: tuple[str, ...] = ()
 
 
 @transaction.atomic
@@ -246,15 +248,23 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
         Q(key__in=keys) | Q(project__department_id__in=department_ids)
     ).delete()
     keys.delete()
-    models.Asset.objects.filter(
-        Q(department_id__in=department_ids) | Q(project__department_id__in=department_ids)
-    ).delete()
+    made_for_it = models.Asset.objects.filter(
+        Q(scratch=True, name=pool.name)
+        | Q(department_id__in=department_ids)
+        | Q(project__department_id__in=department_ids)
+    )
+    trees = tuple(str(d["digest"]) for d in _definitions(made_for_it) if "digest" in d)
+    made_for_it.delete()
     models.Project.objects.filter(department_id__in=department_ids).delete()
     models.Department.objects.filter(pk__in=department_ids).delete()
     models.Node.objects.filter(pool=pool).delete()
     pool.delete()
     _changed()
-    return removed
+    return replace(removed, trees=trees)
+
+
+def _definitions(assets: QuerySet[models.Asset]) -> list[dict[str, object]]:
+    return list(assets.values_list("definition", flat=True))
 
 
 def _require(authority: Authority) -> None:

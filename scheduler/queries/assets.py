@@ -149,6 +149,8 @@ def _visible(visible: Visibility) -> QuerySet[models.Asset]:
         return rows.none()
     departments = models.Department.objects.filter(visible.departments(), deleted_at=None)
     projects = models.Project.objects.filter(visible.projects(), deleted_at=None)
+    if not visible.scratch:
+        rows = rows.filter(scratch=False)
     return rows.filter(
         Q(project=None, department=None)
         | Q(department_id__in=departments.values("pk"))

@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 from scheduler import models
 from scheduler.engines.base import EngineError
-from scheduler.operations import assets
+from scheduler.operations import asset_files, assets
 from scheduler.tick import books, converge, ledger
 from scheduler.tick.observe import Observations
 
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=30)
+SWEEP_EVERY = timedelta(hours=1)
 _last: dict[str, datetime] = {}
 
 
@@ -26,9 +27,18 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
     books.set_right()
     ledger.record_capacity(pools=models.NodePool.objects.order_by("id"), now=now)
     assets.erase_unused_secrets()
+    _sweep_if_due(now)
     for name in sorted(observations.answered):
         try:
             converge.end_orphans(engine_name=name)
         except EngineError:
             log.warning("upkeep.orphans.failed", extra={"engine": name}, exc_info=True)
     return True
+
+
+def _sweep_if_due(now: datetime) -> None:
+    """Remove uploaded files that nothing speaks of any more, once an hour."""
+    last = _last.get("swept")
+    if last is None or not timedelta(0) <= now - last < SWEEP_EVERY:
+        _last["swept"] = now
+        asset_files.sweep(now=now)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core import serializers
@@ -14,7 +17,7 @@ from access.scopes import authority_of
 from scheduler import models
 from scheduler.core.vocabulary import AssetKind, Kind
 from scheduler.engines.base import EnginePhase
-from scheduler.operations import asset_choice, assets, secret_box, units, workloads
+from scheduler.operations import asset_choice, asset_files, assets, secret_box, units, workloads
 from scheduler.operations.assets import AssetDraft
 from scheduler.operations.authority import SYSTEM, NotPermitted
 from scheduler.operations.refused import NotFound, StateRefused, SubmitRefused
@@ -423,3 +426,26 @@ def test_an_asset_of_above_is_usable_below():
         assert asset_choice.is_usable(define("source", "sets", **scope, **TREE), unit_a)
     service = place.submit("x", of="dev-chat", gpu="0.1", kind=Kind.INFERENCE)
     assert service.assets.count() == 0
+
+
+def test_uploaded_files_go_a_day_after_nothing_speaks_of_them(settings):
+    def keep(text):
+        return asset_files.keep_files(files=[("a.txt", io.BytesIO(text))]).name
+
+    place = places.article()
+    store = settings.WORKLOADS_DIR / "store" / "trees"
+    offered, used, forgotten, fresh = (keep(each) for each in (b"1", b"2", b"3", b"4"))
+    define("source", "offered", type="tree", digest=offered)
+    source = define("source", "used", type="tree", digest=used)
+    place.submit("train", of="unit-a", gpu="0.09", source_ids=[source.pk])
+    delete(source)
+    now = datetime.now(tz=UTC)
+    for name in (offered, used, forgotten):
+        os.utime(store / name, ((now - timedelta(days=2)).timestamp(),) * 2)
+    asset_files.sweep(now=now)
+    assert not (store / forgotten).exists()
+    assert all((store / name).exists() for name in (offered, used, fresh))
+    # And what is uploaded anew counts from then
+    os.utime(store / offered, ((now - timedelta(days=2)).timestamp(),) * 2)
+    assert keep(b"1") == offered
+    assert (store / offered).stat().st_mtime > (now - timedelta(hours=1)).timestamp()

@@ -122,9 +122,11 @@ class Browser:
         except httpx.HTTPError as error:
             raise PageFailed(f"{path}: {error}") from error
 
-    def read(self, page: str, *, workload_id: int | None = None, pool: str = "") -> httpx.Response:
-        """Return what a page answers, whatever it is."""
-        path = reverse(page, args=[] if workload_id is None else [workload_id])
+    def read(
+        self, page: str, *more: object, workload_id: int | None = None, pool: str = ""
+    ) -> httpx.Response:
+        """Return what a page answers, whatever it is; ``more`` stands in its address."""
+        path = reverse(page, args=more if workload_id is None else [workload_id])
         try:
             return self._client.get(path, params={"pool": pool} if pool else {})
         except httpx.HTTPError as error:

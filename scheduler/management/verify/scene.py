@@ -21,7 +21,7 @@ from scheduler.engines.base import ReplicaKey
 from scheduler.management.verify.layout import Layout, gpus
 from scheduler.management.verify.readers import MARKER, Processes, read_processes, settle
 from scheduler.management.verify.said import say
-from scheduler.operations import nodes, quotas, submissions, workloads
+from scheduler.operations import asset_files, nodes, quotas, submissions, workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import Unit
 from scheduler.operations.refused import NodeRefused, NotFound
@@ -324,6 +324,7 @@ def _remove_files(removed: nodes.RemovedWork) -> None:
         engine.delete_log(key)
     for workload_id in removed.workload_ids:
         engine.delete_storage(f"workload-{workload_id}")
+    asset_files.drop_trees(names=removed.trees)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import httpx
 
+from scheduler import models
 from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind
 from scheduler.management.verify.layout import gpus
@@ -62,6 +63,7 @@ def submit(
     replicas: tuple[int, int],
     scaling: services.Scaling,
     more: Sequence[str] = (),
+    source_ids: Sequence[int] = (),
 ) -> int:
     """Hand in the example inference server as a service that scales; return the workload's id."""
     workload = services.submit_service(
@@ -75,6 +77,7 @@ def submit(
             min_replicas=replicas[0],
             max_replicas=replicas[1],
             env={MARKER: f"{scene.run}/{name}"},
+            source_ids=source_ids,
             readiness_path="/health",
             grace_s=GRACE_S,
         ),
@@ -178,6 +181,11 @@ def read_detail(stage: Stage, name: str) -> queries.ServiceDetail:
 def list_usage() -> tuple[queries.UsageRow, ...]:
     """Return what was used through the gateway, by key, project and model."""
     return queries.list_usage(visible=EVERYTHING, now=datetime.now(tz=UTC))
+
+
+def has_price() -> bool:
+    """Test whether an hour of the scratch pool's GPUs has a price now."""
+    return any(not row.gpu_model for row in models.GpuPrice.objects.all())
 
 
 def changes(detail: queries.ServiceDetail, *, since: datetime) -> str:

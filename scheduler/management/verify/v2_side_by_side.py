@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.core.autoscale import Metric
-from scheduler.management.verify import serving
+from scheduler.management.verify import serving, sources
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import settle
 from scheduler.management.verify.said import say
@@ -35,7 +35,8 @@ def carry_out(stage: Stage) -> None:
             shares=shares,
         )
     )
-    sheet.when("all three are submitted")
+    sheet.when("a data source is defined once, and all three are submitted with it")
+    source = sources.define(stage.scene)
     for name, project in SERVICES:
         serving.submit(
             stage.scene,
@@ -44,6 +45,7 @@ def carry_out(stage: Stage) -> None:
             mgpu=amounts[name],
             replicas=(1, 1),
             scaling=serving.scaling_by(Metric.CONCURRENCY, 100),
+            source_ids=[source.asset_id],
         )
     found = stage.wait_for_processes(lambda seen: all(seen.of(name) for name, _ in SERVICES))
     sheet.check(
@@ -56,8 +58,58 @@ def carry_out(stage: Stage) -> None:
         until=lambda said: said == ["1/1"] * len(SERVICES),
         within_s=stage.patience_s,
     )
+    _mounted(stage, source)
+    _processes_of_the_card(stage, amounts)
     _ask_with_each_key(stage)
     _usage(stage)
+
+
+def _mounted(stage: Stage, source: sources.Defined) -> None:
+    """Read the source's one file through the working directory of each of the three processes."""
+    found = stage.scene.processes()
+    read = {name: sources.read(found.of(name), source) for name, _ in SERVICES}
+    stage.sheet.check(
+        expected=", ".join(f"{name}: {source.text}" for name, _ in SERVICES),
+        seen=", ".join(f"{name}: {text}" for name, (text, _place) in read.items()),
+        where="the data source in the working directory of each process",
+    )
+    places = sorted({place for _text, place in read.values()})
+    stage.sheet.check(
+        expected=source.tree, seen=", ".join(places), where="the one folder that all three lead to"
+    )
+
+
+def _processes_of_the_card(stage: Stage, amounts: dict[str, int]) -> None:
+    """Compare the GPU's own page with the process table, and what is used with what was granted."""
+    pids = {
+        name: process.pid
+        for name, _ in SERVICES
+        if (process := stage.scene.processes().of(name)) is not None
+    }
+    seen = settle(
+        lambda: sources.read_processes_of_devices(stage),
+        until=lambda rows: (
+            len(rows) == len(SERVICES) and all(row.used_mib for row in rows.values())
+        ),
+        within_s=15,
+    )
+    granted = {name: stage.layout.slice_mib(amounts[name]) for name, _ in SERVICES}
+    stage.sheet.check(
+        expected=", ".join(f"{n} {pids.get(n)}: {granted[n]} MiB" for n, _ in SERVICES),
+        seen=", ".join(
+            f"{name} {pids.get(name)}: {seen[pids[name]].granted_mib} MiB"
+            for name, _ in SERVICES
+            if pids.get(name) in seen
+        ),
+        where="the GPU's page: processes with the memory that each was granted",
+    )
+    used = {name: seen[pid].used_mib for name, pid in pids.items() if pid in seen}
+    stage.sheet.check(
+        expected="above 0 and within what was granted",
+        seen=", ".join(f"{name} {used.get(name)} MiB" for name, _ in SERVICES),
+        where="the GPU's page: memory used",
+        passed=all(0 < (used.get(name) or 0) <= granted[name] for name, _ in SERVICES),
+    )
 
 
 def _ask_with_each_key(stage: Stage) -> None:
@@ -94,6 +146,26 @@ def _usage(stage: Stage) -> None:
     stage.sheet.when("what was used is read")
     stage.sheet.check(
         expected=_pairs(expected), seen=_pairs(seen), where="usage by key and model, with tokens"
+    )
+    _costs(stage, expected)
+
+
+def _costs(stage: Stage, expected: set[tuple[str, str]]) -> None:
+    """Where GPUs have a price, each of these uses costs something, and nobody else pays for it."""
+    mine = {stage.scene.called(project) for _, project in SERVICES}
+    rows = [row for row in serving.list_usage() if row.project_name in mine]
+    cost = {(row.key_name, row.model) for row in rows if row.cost_micro > 0}
+    has_price = serving.has_price()
+    stage.sheet.check(
+        expected=_pairs(expected if has_price else set()),
+        seen=_pairs(cost),
+        where="cost by key and model" if has_price else "cost by key and model, without a price",
+    )
+    teams = {(row.model, row.project_name) for row in rows}
+    stage.sheet.check(
+        expected=_pairs({(name, stage.scene.called(project)) for name, project in SERVICES}),
+        seen=_pairs(teams),
+        where="usage by model and team",
     )
 
 
