@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0005_assets"),
+        ("scheduler", "0006_sent_once"),
     ]
 
     operations = [
