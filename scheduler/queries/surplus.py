@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scheduler.core.fair_share import Claim, divide
 from scheduler.core.vocabulary import Level
 from scheduler.queries.quota_tree import Key, QuotaRow, QuotaTree
+
+#: Siblings of one rank: the department (0 for departments themselves) and the rank.
+_Group = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,31 +19,42 @@ class Share:
     """One row's part of what its rank gets, if all of that rank want more."""
 
     permille: int
-    #: That part of what is idle now and within the parent's limit.
+    #: What it would get now of what is idle and within the parent's limit; no more than its own limit.
     mgpu: int
 
 
 def find_shares(tree: QuotaTree) -> dict[Key, Share]:
-    """Return the share of each row that may borrow. The core divides by the same weights."""
-    shares: dict[Key, Share] = {}
+    """Return the share of each row that may borrow, as the core divides it."""
+    groups: dict[_Group, list[QuotaRow]] = defaultdict(list)
     for row in tree.rows:
-        if not row.quota.over_quota or not row.known:
-            continue
-        permille = _permille(row, tree.siblings(row))
-        shares[row.key] = Share(permille=permille, mgpu=_idle_mgpu(tree, row) * permille // 1000)
+        if row.quota.over_quota and row.known:
+            parent_id = row.department_id if row.level is Level.PROJECT else 0
+            groups[parent_id, row.quota.rank].append(row)
+    shares: dict[Key, Share] = {}
+    for rows in groups.values():
+        idle_mgpu = _idle_mgpu(tree, rows[0])
+        room = {row.id: max(0, row.quota.limit_mgpu - row.held_mgpu) for row in rows}
+        parts = _divided(rows, 1000, dict.fromkeys(room, 1000))
+        amounts = _divided(rows, idle_mgpu, room)
+        for row in rows:
+            shares[row.key] = Share(permille=parts[row.id], mgpu=amounts[row.id])
     return shares
 
 
-def _permille(row: QuotaRow, siblings: Sequence[QuotaRow]) -> int:
-    peers = [
-        peer.quota.weight_milli
-        for peer in siblings
-        if peer.quota.over_quota and peer.quota.rank == row.quota.rank
+def _divided(rows: Sequence[QuotaRow], total: int, room: Mapping[int, int]) -> dict[int, int]:
+    """Return how the core divides ``total`` where each wants as much as it has room for."""
+    claims = [
+        Claim(
+            id=row.id,
+            name=row.name,
+            quota_mgpu=0,
+            demand_mgpu=min(room[row.id], total),
+            rank=row.quota.rank,
+            weight_milli=row.quota.weight_milli,
+        )
+        for row in rows
     ]
-    total = sum(peers)
-    if not total:
-        return 1000 // len(peers)
-    return 1000 * row.quota.weight_milli // total
+    return divide(total_mgpu=total, claims=claims)
 
 
 def _idle_mgpu(tree: QuotaTree, row: QuotaRow) -> int:
