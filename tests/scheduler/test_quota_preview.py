@@ -12,6 +12,7 @@ from scheduler import models
 from scheduler.core import cycle
 from scheduler.core import preview as core
 from scheduler.core.instants import to_us
+from scheduler.core.plan import Evict
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Kind, Level
@@ -69,6 +70,15 @@ def random_wanted(tree, chance):
     return wanted
 
 
+def evictions(plan):
+    return {
+        (victim.workload_id, decision.served_id, decision.rule)
+        for decision in plan.decisions
+        if isinstance(decision, Evict)
+        for victim in decision.victims
+    }
+
+
 class Undone(Exception):
     """Ends a transaction that is to leave nothing."""
 
@@ -105,7 +115,9 @@ def test_a_preview_equals_what_the_scheduler_then_decides_over_200_random_change
         except Undone:
             saved += 1
         assert happens == foreseen
-        assert bool(decided.decisions) == bool(foreseen.plan.decisions)
+        # And the live cycle, in which victims hold their devices until they are gone, asks the same
+        # workloads to leave for the same others.
+        assert evictions(decided) == evictions(foreseen.plan)
 
 
 def test_what_a_preview_names_is_what_the_tick_does(ticker):
@@ -193,6 +205,36 @@ def test_a_quota_cut_below_protected_work_is_refused_and_names_it(ticker):
     save(place, edit(place, "p", quota_mgpu=350, limit_mgpu=350))
     ticker.settle()
     assert place.phase("late") == "running"
+
+
+@pytest.mark.parametrize("name", ["d", "p"])
+def test_over_quota_switched_off_sets_the_limit_to_the_quota_at_either_level(name):
+    place = places.card().department("d", quota="0.50").project("p", of="d", quota="0.20")
+    save(place, edit(place, name, quota_mgpu=300, limit_mgpu=900, over_quota=False))
+    row = read_quota_tree(visible=EVERYTHING).row(edit(place, name).key)
+    assert (row.quota.quota_mgpu, row.quota.limit_mgpu) == (300, 300)
+    assert row.quota.effective_limit_mgpu == 300
+    history = models.QuotaHistory.objects.filter(to_us=None).get(
+        department=place.departments["d"], project=place.projects["p"] if name == "p" else None
+    )
+    assert (history.limit_mgpu, history.over_quota) == (300, False)
+
+
+def test_a_limit_may_equal_the_guarantee_at_both_levels_and_is_kept_by_the_tick(ticker):
+    # Given department and project with limit = guarantee = 0.30, on a card with room for more
+    place = (
+        places.card()
+        .department("d", quota="0.30", limit="0.30")
+        .project("p", of="d", quota="0.30", limit="0.30")
+    )
+    for number in range(4):
+        place.submit(f"t-{number}", of="p", gpu="0.10", command=["fake"])
+    ticker.settle()
+    # Then three run and one waits, and the change back to no limit is accepted as well
+    assert sorted(place.phases().values()) == ["pending", "running", "running", "running"]
+    save(place, edit(place, "d", quota_mgpu=300), edit(place, "p", quota_mgpu=300))
+    ticker.settle()
+    assert set(place.phases().values()) == {"running"}
 
 
 def test_contradictions_are_said_from_the_side_of_the_child_and_of_the_parent():
