@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import (
-    audit,
-    people,
-    proof,
-    quota_editor,
-    quota_schedules,
-)
+from dashboard.views import audit, people, proof, quota_editor, quota_files, quota_schedules
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
     path("quotas/preview", quota_editor.preview, name="quota_preview"),
     path("quotas/review", quota_editor.review, name="quota_review"),
     path("quotas/save", quota_editor.save, name="quota_save"),
+    path("quotas/file", quota_files.transfer, name="quota_file"),
+    path("quotas/export.<str:ending>", quota_files.export, name="quota_export"),
     path("quotas/schedule", quota_schedules.schedules, name="quota_schedules"),
     path(
         "quotas/schedule/<int:schedule_id>/cancel",

@@ -10,6 +10,7 @@ from dashboard import people_words
 from scheduler.core.units import format_gpu
 from scheduler.operations.authority import NotPermitted
 from scheduler.operations.refused import Problem
+from scheduler.queries.quota_files import Mistake
 
 
 def in_words(problem: Problem) -> str:
@@ -18,6 +19,20 @@ def in_words(problem: Problem) -> str:
     if not template:
         return problem.message
     return template.format(**_places(problem.params))
+
+
+def mistake_in_words(mistake: Mistake) -> str:
+    """Return what is wrong in a file, with its line and field, and what was perhaps meant."""
+    params = dict(mistake.params)
+    near = params.pop("near", ())
+    said = in_words(Problem(field="", code=mistake.code, message=mistake.code, params=params))
+    if isinstance(near, tuple) and near:
+        said += " " + _("Did you mean {names}?").format(names=", ".join(near))
+    if not mistake.field:
+        return _("Line {line}: {said}").format(line=mistake.line, said=said)
+    return _("Line {line}, {field}: {said}").format(
+        line=mistake.line, field=mistake.field, said=said
+    )
 
 
 def refusal(error: NotPermitted) -> str:
@@ -103,6 +118,28 @@ def _template(code: str) -> str:
             "The projects' guarantees add up to {promised} of the department's {available}: not "
             "all can be kept at once."
         ),
+        "file_too_large": _("The file is too large: at most 4 MB and 50,000 rows."),
+        "not_csv": _("This is no CSV: {text}."),
+        "not_yaml": _("This is no YAML: {text}."),
+        "yaml_alias": _("Anchors and aliases are not taken. Write the values out."),
+        "not_a_mapping": _("Names with values are expected here, such as “guarantee: 0.25”."),
+        "not_a_list": _("A list is expected here: lines that begin with a hyphen."),
+        "not_a_value": _("One value is expected here."),
+        "wrong_cell_count": _("{n} cells stand here, and the first line names {wanted}."),
+        "unknown_field": _("There is no field {name}."),
+        "missing_field": _("The field {name} is missing."),
+        "field_twice": _("The field {name} is there twice."),
+        "row_twice": _("{name} was set in line {first} already."),
+        "row_view_only": _("You may only look at the quota of {name}. Leave the row as it is."),
+        "unknown_pool": _("There is no node pool called {text}."),
+        "unknown_department": _("There is no department called {text}."),
+        "unknown_project": _("There is no project called {text} in that department."),
+        "bad_gpus": _("“{text}” is not an amount of GPUs: use one with at most three places."),
+        "bad_yes_no": _("“{text}” is neither yes nor no."),
+        "bad_rank": _("“{text}” is no rank: high, medium-high, medium, medium-low or low."),
+        "bad_file_weight": _("“{text}” is no weight: use a number from 0 to 1000."),
+        "bad_cores": _("“{text}” is not a number of CPU cores with at most three places."),
+        "bad_mib": _("“{text}” is not a whole number of MiB."),
         "bad_schedule_name": _("Give a name of 1 to 60 characters."),
         "schedule_name_taken": _(
             "There is already a scheduled change called {name}. Choose another name."

@@ -11,18 +11,12 @@ from urllib.parse import quote
 from reports.columns import COLUMNS, iso, local_iso
 from reports.consumption import Report, ReportRequest
 from reports.numbers import decimal_text, gpu_hours
+from scheduler.queries.csv_text import guard
 from scheduler.queries.usage_facts import Period
 from scheduler.queries.usage_intervals import Interval
 
 BOM = "\ufeff"
-#: A spreadsheet takes a text that begins with one of these for a formula (or drops the ').
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 LINES_A_PART = 500
-
-
-def guard(text: str) -> str:
-    """Return a text cell that no spreadsheet evaluates; take one leading ' away to recover it."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 class _Line:

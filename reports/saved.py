@@ -11,10 +11,11 @@ from django.utils.translation import gettext as _
 from reports.asked import Asked, Preset, parse_asked
 from reports.columns import COLUMNS, iso
 from reports.consumption import Report, Row, make_report
-from reports.csv_export import file_name, guard, stream
+from reports.csv_export import file_name, stream
 from reports.periods import parse_instant
 from reports.refused import ReportRefused
 from scheduler.operations import saved_reports
+from scheduler.queries.csv_text import guard
 from scheduler.queries.saved_reports import Saved, Schedule
 from scheduler.queries.visibility import Visibility
 

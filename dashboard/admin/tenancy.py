@@ -8,7 +8,10 @@ from django import forms
 from django.apps import apps
 from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action
 
 from dashboard.admin.base import GpuField, OperatedAdmin, WeightField, stamps
 from dashboard.admin.site import site
@@ -85,6 +88,22 @@ class QuotaAdmin(OperatedAdmin):
     unit: str
     list_filter: tuple[Any, ...] = ("pool",)
     list_editable = (*VALUES, "version")
+    actions_list = ("export_csv", "export_yaml", "import_file")
+
+    @action(description=_("Export CSV"), url_path="export-csv")  # type: ignore[untyped-decorator]
+    def export_csv(self, request: HttpRequest) -> HttpResponse:
+        """Lead to the whole tree as CSV."""
+        return redirect("quota_export", "csv")
+
+    @action(description=_("Export YAML"), url_path="export-yaml")  # type: ignore[untyped-decorator]
+    def export_yaml(self, request: HttpRequest) -> HttpResponse:
+        """Lead to the whole tree as YAML."""
+        return redirect("quota_export", "yaml")
+
+    @action(description=_("Import"), url_path="import")  # type: ignore[untyped-decorator]
+    def import_file(self, request: HttpRequest) -> HttpResponse:
+        """Lead to the page that shows a file's difference first."""
+        return redirect("quota_file")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Show amounts in GPUs, and carry the version that the values were read at."""

@@ -19,10 +19,8 @@ from dashboard.audit_scopes import audit_scopes
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.queries import audit_log
+from scheduler.queries.csv_text import guard
 from scheduler.queries.visibility import Visibility
-
-#: A cell that a spreadsheet would take for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @login_required
@@ -111,9 +109,4 @@ def _lines(rows: Iterator[audit_log.AuditRow]) -> Iterator[str]:
             row.at.isoformat(), row.actor, row.door, row.address, row.action, row.object_kind,
             row.object_id or "", row.object_name, row.result, row.reason, changes,
         ]  # fmt: skip
-        yield writer.writerow([_cell(cell) for cell in cells])
-
-
-def _cell(value: object) -> str:
-    text = str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+        yield writer.writerow([guard(str(cell)) for cell in cells])

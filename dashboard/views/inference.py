@@ -19,6 +19,7 @@ from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused
 from scheduler.queries import services as queries
 from scheduler.queries import workloads as workload_queries
+from scheduler.queries.protection import read_protection
 
 
 @login_required
@@ -46,14 +47,18 @@ def service(request: HttpRequest, workload_id: int) -> HttpResponse:
             return redirect("service", workload_id)
     else:
         form = ScalingForm(initial=ScalingForm.initial_of(detail))
-    template = "dashboard/service.html"
+    template, protection = "dashboard/service.html", None
     if getattr(request, "htmx", False):
         template = "dashboard/partials/_service_body.html"
+    else:
+        visible = signed_in.visible_to(request)
+        protection = read_protection(visible=visible, workload_id=workload_id)
     context = {
         "detail": detail,
         "form": form,
         "may_act": may_act,
         "series": _series(detail),
+        "protection": protection,
     }
     return render(request, template, context)
 

@@ -100,11 +100,27 @@ def set_quotas(
         QuotaRefused: limit below quota, quota below what non-preemptible work holds, or (where the
             cluster forbids oversubscription) more than the parent has.
     """
+    return set_in_pools(edits={pool_id: edits}, authority=authority, now=now, reason=reason)
+
+
+def set_in_pools(
+    *,
+    edits: Mapping[int, Sequence[QuotaEdit]],
+    authority: Authority,
+    now: datetime,
+    reason: str = "",
+) -> list[Problem]:
+    """Set quotas in several pools, all of them or none; as ``set_quotas``."""
     try:
         with transaction.atomic():
-            return _set_quotas(pool_id, edits, authority, now, reason)
+            return [
+                warning
+                for pool_id, own in edits.items()
+                for warning in _set_quotas(pool_id, own, authority, now, reason)
+            ]
     except QuotaRefused as refused:
-        _record_refusal(edits, authority, now, reason, refused)
+        every = [edit for own in edits.values() for edit in own]
+        _record_refusal(every, authority, now, reason, refused)
         raise
 
 

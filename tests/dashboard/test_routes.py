@@ -112,6 +112,10 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "quota_preview": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
     "quota_review": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
     "quota_save": Form({"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on"}),
+    "quota_file": Form(
+        {"ending": "csv", "text": "pool,department,project\nmain,,{id}\n"}, follow=False
+    ),
+    "quota_export": Page(),
     "quota_schedules": Page(asks=("pool={name}",)),
     "quota_schedule_cancel": Thing("schedule", "post"),
     "people": Page(asks=("q={name}", "q=foreigner"), only=ADMINS | {Role.PROJECT_ADMIN}),
@@ -351,7 +355,11 @@ def undone():
 
 
 def arguments(name):
-    return {"report_download": ["csv"], "device": ["h100-03", 6]}.get(name, [])
+    return {
+        "report_download": ["csv"],
+        "quota_export": ["csv"],
+        "device": ["h100-03", 6],
+    }.get(name, [])
 
 
 @pytest.mark.parametrize("role", SCOPED)

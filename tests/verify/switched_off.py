@@ -34,12 +34,54 @@ def limit_above_quota(unit: Unit) -> Unit:
     return replace(unit, over_quota=True, limit_mgpu=UNLIMITED_MGPU)
 
 
+def nothing_defends(unit: Unit) -> Unit:
+    """Production is guaranteed nothing and development has no limit: none of the defences is there."""
+    quota_mgpu = 0 if unit.name.startswith("prod") else unit.quota_mgpu
+    return replace(unit, quota_mgpu=quota_mgpu, limit_mgpu=UNLIMITED_MGPU)
+
+
+def as_it_is(unit: Unit) -> Unit:
+    """The rule is no queue's: ``PATCHES`` switches it off."""
+    return unit
+
+
+def sees_the_department() -> None:
+    """The researcher's role is over the whole department instead of one project."""
+    from scheduler import models
+    from scheduler.management.verify import v1_researcher
+
+    real = v1_researcher.pages.signed_in_as
+
+    def wider(*, url: str, name: str, rules: list[dict[str, object]]) -> object:
+        if "project_id" not in rules[0]:  # the reader of the scratch pool
+            return real(url=url, name=name, rules=rules)
+        project = models.Project.objects.get(pk=rules[0]["project_id"])
+        rule = {"role": rules[0]["role"], "department_id": project.department_id}
+        return real(url=url, name=name, rules=[rule])
+
+    v1_researcher.pages.signed_in_as = wider
+
+
+def no_idle_rules() -> None:
+    """Nobody sets a rule for any kind of work."""
+    from scheduler.management.verify import v_idle
+
+    real = v_idle._set_rule
+    v_idle._set_rule = lambda stage, kind: (
+        None if kind in list(v_idle.RuleKind) else real(stage, kind)
+    )
+
+
 EDITS = {
     "3": without_department_limit,
     "4": without_department_limit,
     "5": nothing_is_borrowed,
     "6": limit_above_quota,
+    "1": as_it_is,
+    "idle": as_it_is,
+    "guard": nothing_defends,
 }
+PATCHES = {"1": sees_the_department, "idle": no_idle_rules}
 
 
 def main(number: str) -> None:
@@ -48,6 +90,8 @@ def main(number: str) -> None:
     django.setup()
     from scheduler.management.verify import layout, registry, stage
 
+    if number in PATCHES:
+        PATCHES[number]()
     with registry.alone():
         result = registry.run_one(
             number=number,

@@ -31,6 +31,22 @@ def answer_of(product, *argv):
     return done.returncode, json.loads(done.stdout)
 
 
+def without_its_rule(product, number):
+    """Run one verification with its rule switched off; return its result."""
+    assert number in EDITS
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.verify.switched_off", number],
+        cwd=ROOT,
+        env=product.env(),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def failed(result):
     return [check for check in result["checks"] if not check["passed"]]
 
@@ -76,19 +92,7 @@ def test_nothing_is_left_of_it(empty_product, verified):
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_check_fails_where_its_rule_is_switched_off(empty_product, number):
-    # Given the same scene with the rule off
-    assert number in EDITS
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.verify.switched_off", number],
-        cwd=ROOT,
-        env=empty_product.env(),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = without_its_rule(empty_product, number)
     # Then it was carried out, it failed, and what failed is what the rule is about
     assert result["trouble"] == ""
     assert not result["passed"]

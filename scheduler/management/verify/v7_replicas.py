@@ -1,4 +1,4 @@
-"""Verification 7: replicas follow the load, 1 to 3 and back, to zero and up again; nothing is lost."""
+"""Verification 7: replicas follow the load, to zero and up again, nothing is lost; idle GPUs come back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import time
 from datetime import UTC, datetime
 
 from scheduler.core.autoscale import Metric
-from scheduler.management.verify import serving
+from scheduler.management.verify import serving, v_idle
 from scheduler.management.verify.layout import article_units, gpus
 from scheduler.management.verify.readers import settle
 from scheduler.management.verify.said import say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 
 NUMBER = "7"
-TITLE = "Replicas follow the load, to zero and back, and no request is lost"
+TITLE = (
+    "Replicas follow the load, to zero and back, no request is lost; idle devices are given back"
+)
 REPLICA_MGPU = 20
 PACE = ("--token-seconds", "0.05")
 #: A request of so many tokens takes about two seconds.
@@ -25,7 +27,7 @@ units = article_units
 
 
 def carry_out(stage: Stage) -> None:
-    """One service under load, at rest and woken; then one each by the three other metrics."""
+    """One service under load, at rest and woken; one each by the other metrics; then the idle rules."""
     key = serving.make_key(stage.scene, project="prod-inference")
     stage.sheet.given(
         say(
@@ -51,6 +53,7 @@ def carry_out(stage: Stage) -> None:
     _to_zero(stage)
     _woken(stage, key)
     _other_metrics(stage, key)
+    v_idle.carry_out(stage)
 
 
 def _up(stage: Stage, key: str) -> None:
