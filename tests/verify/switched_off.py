@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from dataclasses import asdict, replace
+from typing import Any
 
 import django
 
@@ -48,28 +49,32 @@ def as_it_is(unit: Unit) -> Unit:
 def sees_the_department() -> None:
     """The researcher's role is over the whole department instead of one project."""
     from scheduler import models
-    from scheduler.management.verify import v1_researcher
+    from scheduler.management.verify import pages
 
-    real = v1_researcher.pages.signed_in_as
+    real = pages.signed_in_as
 
-    def wider(*, url: str, name: str, rules: list[dict[str, object]]) -> object:
+    def wider(*, url: str, name: str, rules: Any) -> Any:
         if "project_id" not in rules[0]:  # the reader of the scratch pool
             return real(url=url, name=name, rules=rules)
         project = models.Project.objects.get(pk=rules[0]["project_id"])
         rule = {"role": rules[0]["role"], "department_id": project.department_id}
         return real(url=url, name=name, rules=[rule])
 
-    v1_researcher.pages.signed_in_as = wider
+    pages.signed_in_as = wider  # type: ignore[assignment]
 
 
 def no_idle_rules() -> None:
     """Nobody sets a rule for any kind of work."""
+    from scheduler.core.idle import RuleKind
     from scheduler.management.verify import v_idle
 
     real = v_idle._set_rule
-    v_idle._set_rule = lambda stage, kind: (
-        None if kind in list(v_idle.RuleKind) else real(stage, kind)
-    )
+
+    def only_refused(stage: Any, kind: str) -> None:
+        if kind not in list(RuleKind):
+            real(stage, kind)
+
+    v_idle._set_rule = only_refused
 
 
 EDITS = {
