@@ -60,7 +60,7 @@ def sees_the_department() -> None:
         rule = {"role": rules[0]["role"], "department_id": project.department_id}
         return real(url=url, name=name, rules=[rule])
 
-    pages.signed_in_as = wider  # type: ignore[assignment]
+    pages.signed_in_as = wider
 
 
 def no_idle_rules() -> None:
