@@ -20,6 +20,7 @@ HELP = """usage: python3 manage.py COMMAND [...]
   end_work      stop all workloads, also while the product does not run
   verify        repeat the experiments with real processes on the running product
   decide        decide scheduling cases from files; needs no database
+  demo          a day in ten minutes: real requests by office hours, trainings fill the rest
   report        consumption: who held, borrowed and left idle how much
   ledger        check the usage ledger, or roll its hours up
   bench         take figures and print them beside their goals

@@ -39,6 +39,11 @@ app.conf.beat_schedule = {
         "schedule": TEND_EVERY_S,
         "options": {"expires": TEND_EVERY_S},
     },
+    "tend_demo_day": {
+        "task": "scheduler.tasks.tend_demo_day",
+        "schedule": TEND_EVERY_S,
+        "options": {"expires": TEND_EVERY_S},
+    },
     "make_due_reports": {
         "task": "reports.tasks.make_due_reports",
         "schedule": ROLL_UP_EVERY_S,

@@ -71,6 +71,12 @@ def _template(code: str) -> str:
             "Use 1 to 63 small letters, digits and hyphens, beginning and ending with a letter or "
             "digit."
         ),
+        "demo_day_running": _("The day is under way already. Stop it first."),
+        "demo_day_not_running": _("The day is not under way."),
+        "no_ranged_service": _(
+            "No service here may have more replicas than it must. Lay out a demonstration, or give "
+            "a service a range."
+        ),
         "bad_fraction": _("Ask for a fraction from 0.001 to 0.999 of a GPU, or for whole GPUs."),
         "both_share_and_memory": _("Ask for a share of a GPU or for GPU memory, not for both."),
         "bad_count": _("Ask for 1 to 64 devices a replica."),

@@ -1,7 +1,7 @@
 """The inference gateway as an ASGI application: ``uvicorn gateway.app:app``, or mounted in another.
 
-Paths: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings, and any path of one service
-under /services/PROJECT/NAME/.
+Paths: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings, any path of one service under
+/services/PROJECT/NAME/, and /v1/services/PROJECT/NAME/metric, where a service's own number is posted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if not apps.ready:
 # Only now: these need the applications to be set up.
 from django.conf import settings
 
-from gateway import keys
+from gateway import keys, posted
 from gateway.desk import Desk
 from gateway.errors import (
     GatewayError,
@@ -117,7 +117,8 @@ class Gateway:
             return
         runtime = await self.start()
         key = await runtime.keys.check(exchange.header(b"authorization"))
-        await _wait_for_routes(runtime)
+        if not runtime.is_ready:
+            await _wait_for_routes(runtime)
         if exchange.path == "/v1/models" or exchange.path.startswith("/v1/models/"):
             await _answer_models(exchange, runtime, key)
             return
@@ -127,6 +128,8 @@ class Gateway:
             await self._serve_model(exchange, runtime, key)
         elif exchange.path.startswith("/services/"):
             await self._serve_service(exchange, runtime, key)
+        elif (names := posted.names_of(exchange.path)) is not None:
+            await posted.take(exchange=exchange, desk=_desk_of_names(runtime, key, *names))
         else:
             raise UnknownPath(f"There is no {exchange.path} here.")
 
@@ -213,12 +216,17 @@ def _desk_of_path(runtime: Runtime, key: KeyFacts, raw_path: bytes) -> tuple[Des
     """Return the service that a path under /services/ names, and the rest of the path."""
     parts = raw_path.decode("ascii", "replace").split("/", 4)
     project, name = unquote(parts[2]), unquote(parts[3]) if len(parts) > 3 else ""
+    rest = parts[4] if len(parts) > 4 else ""
+    path = b"/" + quote(rest, safe="/%:@!$&'()*+,;=~-._").encode()
+    return _desk_of_names(runtime, key, project, name), path
+
+
+def _desk_of_names(runtime: Runtime, key: KeyFacts, project: str, name: str) -> Desk:
     for desk in runtime.desks_for(key):
         route = desk.route
         named = any(keys.may_name(facts=key, model=model) for model in route.models)
         if (route.project_name, route.name) == (project, name) and named:
-            rest = parts[4] if len(parts) > 4 else ""
-            return desk, b"/" + quote(rest, safe="/%:@!$&'()*+,;=~-._").encode()
+            return desk
     raise UnknownPath(f"There is no service {name} in {project} for this key.")
 
 

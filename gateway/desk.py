@@ -7,7 +7,7 @@ import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway.balance import choose
 from gateway.clocks import CostClock, DemandClock
@@ -45,8 +45,14 @@ class Seat:
 class Ticket:
     """A request that waits for its turn."""
 
-    turn: asyncio.Future[Seat] = field(init=False)
-    sent: asyncio.Event = field(default_factory=asyncio.Event)
+    turn: asyncio.Future[Seat] | None = None
+    #: Only where it stands in line is there somebody who waits for it.
+    sent: asyncio.Event | None = None
+
+    def tell_sent(self) -> None:
+        """Say that its head is sent, or that it has gone: the next one's turn."""
+        if self.sent is not None:
+            self.sent.set()
 
 
 class Desk:
@@ -54,8 +60,11 @@ class Desk:
 
     def __init__(self, *, route: Route, slots: Slots, wake: Callable[[int], None]) -> None:
         self.route = route
+        self._endpoints = {endpoint.replica_id: endpoint for endpoint in route.endpoints}
         self.demand = DemandClock(now_us=now_us())
         self.in_flight: dict[int, int] = defaultdict(int)
+        #: Whether the replicas know how to be asked for a stream's usage.
+        self.tells_usage = True
         #: What other gateway processes have at each replica, as last heard.
         self.elsewhere: Mapping[int, int] = {}
         self._slots = slots
@@ -75,7 +84,8 @@ class Desk:
     def update(self, route: Route) -> None:
         """Take in where the replicas are now."""
         self.route = route
-        present = {endpoint.replica_id for endpoint in route.endpoints} | set(self.in_flight)
+        self._endpoints = {endpoint.replica_id: endpoint for endpoint in route.endpoints}
+        present = {*self._endpoints, *self.in_flight}
         for replica_id in [each for each in self._costs if each not in present]:
             del self._costs[replica_id]
         self._changed.set()
@@ -125,7 +135,8 @@ class Desk:
     # -- the line ------------------------------------------------------------------------------------
 
     async def _stand_in_line(self, ticket: Ticket, deadline: float, again: bool) -> Seat:  # noqa: FBT001
-        ticket.turn = asyncio.get_running_loop().create_future()
+        turn = ticket.turn = asyncio.get_running_loop().create_future()
+        ticket.sent = asyncio.Event()
         if again:
             self._line.appendleft(ticket)
         else:
@@ -137,7 +148,7 @@ class Desk:
         seat: Seat | None = None
         try:
             async with asyncio.timeout_at(deadline):
-                seat = await ticket.turn
+                seat = await turn
             return seat
         except TimeoutError:
             raise self._too_late() from None
@@ -157,6 +168,8 @@ class Desk:
             self._line.remove(ticket)
             self._changed.set()
         turn = ticket.turn
+        if turn is None:
+            return
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             self.leave(turn.result())
         turn.cancel()
@@ -176,7 +189,7 @@ class Desk:
                 self.leave(seat)
                 return
             ticket = self._line.popleft()
-            if ticket.turn.done():
+            if ticket.turn is None or ticket.sent is None or ticket.turn.done():
                 self.leave(seat)
                 continue
             ticket.turn.set_result(seat)
@@ -189,7 +202,7 @@ class Desk:
     def _send_all_home(self) -> None:
         while self._line:
             ticket = self._line.popleft()
-            if not ticket.turn.done():
+            if ticket.turn is not None and not ticket.turn.done():
                 ticket.turn.set_exception(self._nothing_came_up())
 
     # -- seats ---------------------------------------------------------------------------------------
@@ -204,7 +217,7 @@ class Desk:
         if taken is None:
             return None
         replica_id, member = taken
-        endpoint = next((e for e in self.route.endpoints if e.replica_id == replica_id), None)
+        endpoint = self._endpoints.get(replica_id)
         if endpoint is None:  # it left while the slot was taken
             self._slots.free_soon(replica_id, member, then=self._changed.set)
             return None
@@ -212,9 +225,7 @@ class Desk:
 
     def _try_locally(self) -> Seat | None:
         chosen = self._choose(self._open_ids())
-        if chosen is None:
-            return None
-        return self._seat(next(e for e in self.route.endpoints if e.replica_id == chosen), None)
+        return None if chosen is None else self._seat(self._endpoints[chosen], None)
 
     def _choose(self, ids: list[int]) -> int | None:
         if len(ids) == 1 and not self.route.hard_limit:
@@ -229,9 +240,10 @@ class Desk:
         )
 
     def _open_ids(self) -> list[int]:
-        now = time.monotonic()
-        self._suspects = {each: until for each, until in self._suspects.items() if until > now}
-        return [e.replica_id for e in self.route.endpoints if e.replica_id not in self._suspects]
+        if self._suspects:
+            now = time.monotonic()
+            self._suspects = {each: until for each, until in self._suspects.items() if until > now}
+        return [each for each in self._endpoints if each not in self._suspects]
 
     def _seat(self, endpoint: Endpoint, member: str | None) -> Seat:
         self._last_chosen = endpoint.replica_id

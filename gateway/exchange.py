@@ -34,6 +34,7 @@ class Exchange:
         self.raw_path: bytes = scope.get("raw_path") or self.path.encode()
         self.query: bytes = scope["query_string"]
         self.headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        self._by_name = dict(reversed(self.headers))  # of equals the first
         self._receive = receive
         self._send = send
         self._owner = asyncio.current_task()
@@ -46,6 +47,8 @@ class Exchange:
         self._arrived = asyncio.Event()
         self._scanner: ModelScanner | None = None
         self.body_complete = False
+        #: It is a stream whose caller does not ask for its usage, and could be asked for it.
+        self.hides_usage = False
         self.gone = False
         self.problem: GatewayError | None = None
         self.answering = False
@@ -53,7 +56,7 @@ class Exchange:
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of a header, or None."""
-        return next((value for known, value in self.headers if known == name), None)
+        return self._by_name.get(name)
 
     # -- the body --------------------------------------------------------------------------------
 
@@ -78,7 +81,9 @@ class Exchange:
             BadRequest: no JSON object, or none that names a model.
         """
         if self.body_complete and self._file is None:
-            return _model_of(b"".join(self._chunks))
+            content = _object_of(b"".join(self._chunks))
+            self.hides_usage = content.get("stream") is True and "stream_options" not in content
+            return str(content["model"])
         self._scanner = ModelScanner()
         for chunk in self._chunks:
             self._scanner.feed(chunk)
@@ -194,14 +199,14 @@ class Exchange:
             await self.answer(error.status, error.body(), error.headers())
 
 
-def _model_of(body: bytes) -> str:
+def _object_of(body: bytes) -> dict[str, object]:
     try:
         content = json.loads(body)
     except ValueError as error:
         raise BadRequest(f"The body is not valid JSON: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("model"), str):
         raise _no_model()
-    return str(content["model"])
+    return content
 
 
 def _no_model() -> BadRequest:

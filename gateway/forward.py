@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from gateway.desk import Desk, Seat, Ticket, now_us
 from gateway.errors import GatewayError, ReplicaFailed, TookTooLong
 from gateway.exchange import Exchange
+from gateway.patience import Patience
+from gateway.tokens import TokenReader, UsageEventFilter, ask_for_usage
 from gateway.upstream import Broken, Connection, Refused, Upstream, head_of, send_body
-from gateway.usage import TokenReader, UsageBook, hour_now
+from gateway.usage import LatencyBook, UsageBook
 from scheduler.core.autoscale import SECOND_US
-from scheduler.operations.gateway_keys import Use
 from scheduler.queries.routes import KeyFacts, Route
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,10 @@ class Declined(Refused):
     """A replica that leaves answered 503 with Retry-After: it did nothing and another one may."""
 
 
+class Unasked(Refused):
+    """A replica answered 400 to a request that the gateway had added to: it may not know that."""
+
+
 class Cut(Exception):
     """An answer that has begun can't be ended well: the caller's connection is cut."""
 
@@ -53,6 +58,8 @@ class _Turn:
     target: bytes
     #: Whether it may still go to another replica if this one says that it is leaving.
     may_decline: bool
+    #: Whether the gateway asks for the stream's usage in the place of the caller.
+    asks_usage: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +68,8 @@ class Reckoning:
 
     began_us: int
     seated_us: int = 0
+    first_us: int = 0
+    status: int = 0
     cost_nano: int = 0
     failed: bool = False
     answered: bool = False
@@ -70,9 +79,10 @@ class Reckoning:
 class Forwarder:
     """Carries requests to replicas and back."""
 
-    def __init__(self, *, upstream: Upstream, book: UsageBook) -> None:
+    def __init__(self, *, upstream: Upstream, book: UsageBook, latencies: LatencyBook) -> None:
         self._upstream = upstream
         self._book = book
+        self._latencies = latencies
 
     async def forward(
         self, *, exchange: Exchange, desk: Desk, key: KeyFacts, model: str, target: bytes
@@ -91,24 +101,46 @@ class Forwarder:
             reckoning.failed = True
             raise
         finally:
-            ended_us = now_us()
-            latency_us = ended_us - reckoning.began_us if reckoning.answered else None
-            desk.demand.leave(now_us=ended_us, latency_us=latency_us)
-            self._book.add(_use_of(desk, key, model, reckoning, ended_us))
+            self._reckon(desk, key, model, reckoning)
+
+    def _reckon(self, desk: Desk, key: KeyFacts, model: str, reckoning: Reckoning) -> None:
+        ended_us = now_us()
+        latency_us = ended_us - reckoning.began_us if reckoning.answered else None
+        desk.demand.leave(now_us=ended_us, latency_us=latency_us)
+        if latency_us is not None and reckoning.first_us:
+            self._latencies.add(
+                workload_id=desk.route.workload_id,
+                at_us=ended_us,
+                first_us=reckoning.first_us - reckoning.began_us,
+                whole_us=latency_us,
+            )
+        self._book.add(
+            key_id=key.id,
+            project_id=desk.route.project_id,
+            model=model,
+            at_us=ended_us,
+            counts=_counts_of(reckoning, ended_us),
+        )
 
     async def _serve(
         self, exchange: Exchange, desk: Desk, target: bytes, reckoning: Reckoning
     ) -> None:
         deadline = asyncio.get_running_loop().time() + desk.route.request_timeout_s
         refusals = 0
+        asks_usage = exchange.hides_usage and desk.tells_usage
         while True:
             ticket = Ticket()
             seat = await desk.sit(ticket, deadline=deadline, again=refusals > 0)
             reckoning.seated_us = now_us()
-            turn = _Turn(seat, ticket, target, refusals < MOST_DECLINED)
+            turn = _Turn(seat, ticket, target, refusals < MOST_DECLINED, asks_usage)
             try:
                 await self._at_replica(exchange, desk, turn, reckoning)
+                if exchange.hides_usage and not asks_usage and reckoning.status < 400:
+                    desk.tells_usage = False  # it took the same request without the question
                 return
+            except Unasked:
+                asks_usage = False
+                refusals += 1
             except Refused as refused:
                 refusals += 1
                 desk.suspect(seat.endpoint.replica_id)
@@ -116,7 +148,7 @@ class Forwarder:
                     message = f"No replica of {desk.route.name} takes a connection."
                     raise ReplicaFailed(message) from refused
             finally:
-                ticket.sent.set()
+                ticket.tell_sent()
                 reckoning.cost_nano += desk.leave(seat)
 
     async def _at_replica(
@@ -130,9 +162,11 @@ class Forwarder:
         host, port = turn.seat.endpoint.host, turn.seat.endpoint.port
         connection = await self._upstream.connect(host, port)
         body = exchange.whole_body()
+        if turn.asks_usage and body is not None:
+            body = ask_for_usage(body)
         head = _head_of(exchange, turn.target, f"{host}:{port}", body)
         connection.begin(exchange.method.encode(), head + (body or b""))
-        turn.ticket.sent.set()
+        turn.ticket.tell_sent()
         sender = None
         if body is None:
             is_chunked = exchange.header(b"content-length") is None
@@ -156,17 +190,25 @@ class Forwarder:
         reckoning: Reckoning,
     ) -> None:
         passed_s = (now_us() - reckoning.began_us) / SECOND_US
+        limit_s = route.request_timeout_s
         try:
-            async with asyncio.timeout(route.request_timeout_s - passed_s) as limit:
+            with Patience(first_s=limit_s - passed_s, then_s=limit_s) as patience:
                 await connection.wait_for_head()
                 if turn.may_decline and _declines(exchange, connection):
                     raise Declined
+                if turn.asks_usage and connection.status == 400:
+                    raise Unasked
                 is_stream = _is_stream(connection)
                 reckoning.reader = TokenReader(is_stream=is_stream)
+                reckoning.status = connection.status
                 reckoning.failed = connection.status >= 500
+                reckoning.first_us = now_us()
                 headers = _answer_headers(connection, turn.seat, reckoning)
                 await exchange.begin_answer(connection.status, headers)
-                await _pass_on(exchange, connection, reckoning.reader, limit, route)
+                if turn.asks_usage and is_stream:
+                    await _pass_on_without_usage(exchange, connection, reckoning.reader, patience)
+                else:
+                    await _pass_on(exchange, connection, reckoning.reader, patience)
         except (TimeoutError, Broken) as error:
             reckoning.failed = True
             failure = _failure_of(error, begun=exchange.answering)
@@ -182,13 +224,11 @@ async def _pass_on(
     exchange: Exchange,
     connection: Connection,
     reader: TokenReader,
-    limit: asyncio.Timeout,
-    route: Route,
+    patience: Patience,
 ) -> None:
     """Pass the answer on, part by part as it comes; the time limit is then between two parts."""
-    loop = asyncio.get_running_loop()
     while True:
-        limit.reschedule(loop.time() + route.request_timeout_s)
+        patience.touch()
         data = await connection.read()
         reader.feed(data)
         if connection.complete:
@@ -197,10 +237,31 @@ async def _pass_on(
         await exchange.send_part(data)
 
 
+async def _pass_on_without_usage(
+    exchange: Exchange,
+    connection: Connection,
+    reader: TokenReader,
+    patience: Patience,
+) -> None:
+    """Pass a stream on but for the event that the caller did not ask for."""
+    told = UsageEventFilter()
+    while True:
+        patience.touch()
+        data = await connection.read()
+        reader.feed(data)
+        data = told.feed(data)
+        if connection.complete:
+            await exchange.end_answer(data + told.rest())
+            return
+        if data:
+            await exchange.send_part(data)
+
+
 def _declines(exchange: Exchange, connection: Connection) -> bool:
     """Test whether the replica took nothing on and the request can be sent again as it was."""
-    asks_later = any(name == b"retry-after" for name, _ in connection.headers)
-    return connection.status == 503 and asks_later and exchange.whole_body() is not None
+    if connection.status != 503 or exchange.whole_body() is None:
+        return False
+    return any(name == b"retry-after" for name, _ in connection.headers)
 
 
 def _failure_of(error: Exception, *, begun: bool) -> ReplicaFailed | TookTooLong:
@@ -250,25 +311,16 @@ def _answer_headers(
     ]
 
 
-def _use_of(
-    desk: Desk,
-    key: KeyFacts,
-    model: str,
-    reckoning: Reckoning,
-    ended_us: int,
-) -> Use:
+def _counts_of(reckoning: Reckoning, ended_us: int) -> tuple[int, ...]:
+    """Return what one request counts for, in the order of ``COUNTS``."""
     tokens = reckoning.reader.tokens()
     seated_us = reckoning.seated_us or ended_us
-    return Use(
-        key_id=key.id,
-        project_id=desk.route.project_id,
-        model=model,
-        hour_at=hour_now(),
-        requests=1,
-        errors=int(reckoning.failed),
-        input_tokens=tokens.taken,
-        output_tokens=tokens.made,
-        served_ms=(ended_us - seated_us) // 1000,
-        queued_ms=(seated_us - reckoning.began_us) // 1000,
-        cost_micro=reckoning.cost_nano // 1000,
+    return (
+        1,
+        int(reckoning.failed),
+        tokens.taken,
+        tokens.made,
+        (ended_us - seated_us) // 1000,
+        (seated_us - reckoning.began_us) // 1000,
+        reckoning.cost_nano // 1000,
     )

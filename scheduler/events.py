@@ -64,10 +64,19 @@ def wake() -> None:
 
 def wake_verifications() -> None:
     """Ask for a look at the runs of verifications. The timer alone would do, later."""
+    _send("scheduler.tasks.tend_verifications")
+
+
+def wake_demo_day() -> None:
+    """Ask for a look at the demonstration's day. The timer alone would do, later."""
+    _send("scheduler.tasks.tend_demo_day")
+
+
+def _send(task: str) -> None:
     from celery import current_app
 
     try:
-        current_app.send_task("scheduler.tasks.tend_verifications", expires=15, retry=False)
+        current_app.send_task(task, expires=15, retry=False)
     except (redis.RedisError, OperationalError, OSError):
         log.warning("events.wake.failed", exc_info=True)
 

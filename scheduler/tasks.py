@@ -9,7 +9,7 @@ from celery import shared_task
 from django.conf import settings
 
 from scheduler.operations import usage_rollup
-from scheduler.tick import run, verifications
+from scheduler.tick import demo_day, run, verifications
 
 #: A tick looks again for this part of its period, so that ends and submissions are met at once.
 LINGER_SHARE = 0.8
@@ -34,3 +34,9 @@ def roll_up_usage() -> None:
 def tend_verifications() -> None:
     """Begin a run of verifications that waits, and clear up after one that was cut short."""
     verifications.tend(now=run.utc_now())
+
+
+@shared_task(name="scheduler.tasks.tend_demo_day", ignore_result=True)
+def tend_demo_day() -> None:
+    """Begin the demonstration's day where it is wanted, and clear up after one that was stopped."""
+    demo_day.tend(now=run.utc_now())

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from scheduler.core.autoscale import Metric
 from scheduler.operations.gateway_keys import KeyTerms
 from scheduler.operations.services import Scaling
+from scheduler.queries.gateway_keys import KeyRow
 from scheduler.queries.services import ServiceDetail
 
 MICRO = 1_000_000
@@ -103,10 +104,9 @@ class ScalingForm(forms.Form):
         )
 
 
-class KeyForm(forms.Form):
-    """A new gateway key; ``terms`` is what it may."""
+class KeyTermsForm(forms.Form):
+    """What a gateway key may; ``terms`` is that as an operation takes it."""
 
-    scope = forms.ChoiceField(label=_("For"))
     name = forms.CharField(label=_("Name"), max_length=63)
     allowed_models = forms.CharField(
         label=_("Models"),
@@ -126,19 +126,19 @@ class KeyForm(forms.Form):
         label=_("Ends after, days"), min_value=1, max_value=3650, required=False
     )
 
-    def __init__(self, *args: object, scopes: Sequence[tuple[str, str]], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        field = self.fields["scope"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = list(scopes)
+    @classmethod
+    def initial_of(cls, key: KeyRow) -> dict[str, object]:
+        """Return what is set now; an end stays where no days are given."""
+        return {
+            "name": key.name,
+            "allowed_models": ", ".join(key.allowed_models),
+            "requests_per_minute": key.requests_per_minute,
+            "tokens_per_day": key.tokens_per_day,
+            "budget": Decimal(key.budget_micro) / MICRO,
+        }
 
-    def scope_ids(self) -> tuple[int | None, int | None]:
-        """Return (project, department), one of which is None."""
-        kind, _, number = self.cleaned_data["scope"].partition("-")
-        return (int(number), None) if kind == "project" else (None, int(number))
-
-    def terms(self, now: datetime) -> KeyTerms:
-        """Return what is asked for; only after ``is_valid``."""
+    def terms(self, now: datetime, *, ends: datetime | None = None) -> KeyTerms:
+        """Return what is asked for; only after ``is_valid``. ``ends``: where no days are given."""
         data = self.cleaned_data
         names = [name.strip() for name in data["allowed_models"].split(",")]
         days: int | None = data["days"]
@@ -149,5 +149,22 @@ class KeyForm(forms.Form):
             requests_per_minute=data["requests_per_minute"],
             tokens_per_day=data["tokens_per_day"],
             budget_micro=int(budget * MICRO),
-            expires_at=now + timedelta(days=days) if days else None,
+            expires_at=now + timedelta(days=days) if days else ends,
         )
+
+
+class KeyForm(KeyTermsForm):
+    """A new gateway key, with what it is for."""
+
+    scope = forms.ChoiceField(label=_("For"))
+
+    def __init__(self, *args: object, scopes: Sequence[tuple[str, str]], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        field = self.fields["scope"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = list(scopes)
+
+    def scope_ids(self) -> tuple[int | None, int | None]:
+        """Return (project, department), one of which is None."""
+        kind, _, number = self.cleaned_data["scope"].partition("-")
+        return (int(number), None) if kind == "project" else (None, int(number))

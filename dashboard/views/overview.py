@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import demonstrations, live_wire
-from dashboard.views import signed_in
+from dashboard.views import demo_day, signed_in
 from scheduler.operations.authority import Action
 from scheduler.queries import overview as overviews
 from scheduler.queries.pool_state import list_pools
@@ -44,6 +44,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "day": live_wire.day_to_wire(day),
             "waiting_shown": found.waiting[: live_wire.WAITING_SHOWN],
             "idle_cost_shown": _money(found.tiles),
+            "demo_day": demo_day.read_for(request),
             "map_height": _map_height([len(node.devices) for node in found.map.nodes]),
         },
     )

@@ -5,11 +5,18 @@ from __future__ import annotations
 from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
+from scheduler.models.demo_day import DemoDay
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.requests import SentOnce
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
-from scheduler.models.serving import GatewayKey, GatewayUsage, InferenceService, ScalingPoint
+from scheduler.models.serving import (
+    GatewayKey,
+    GatewayUsage,
+    InferenceService,
+    ScalingPoint,
+    ServiceLatency,
+)
 from scheduler.models.tenancy import Department, DepartmentQuota, Project, ProjectQuota
 from scheduler.models.usage import (
     ActivityInterval,
@@ -39,6 +46,7 @@ __all__ = [
     "ComputeUse",
     "Decision",
     "DecisionParty",
+    "DemoDay",
     "Department",
     "DepartmentQuota",
     "Device",
@@ -65,6 +73,7 @@ __all__ = [
     "SealedSecret",
     "SentOnce",
     "ServeRequest",
+    "ServiceLatency",
     "UsageBlock",
     "UsageRollup",
     "VerificationLine",

@@ -124,6 +124,17 @@ class GatewayKey(models.Model):
 class GatewayUsage(models.Model):
     """What one key used of one model in one hour."""
 
+    #: Names of its counts, in the order in which gateways hand them on.
+    COUNTS = (
+        "requests",
+        "errors",
+        "input_tokens",
+        "output_tokens",
+        "served_ms",
+        "queued_ms",
+        "cost_micro",
+    )
+
     key = models.ForeignKey(GatewayKey, on_delete=models.PROTECT, related_name="usage")
     #: The service's project, which need not be the key's.
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
@@ -176,3 +187,25 @@ class ScalingPoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workload_id} {self.desired}"
+
+
+class ServiceLatency(models.Model):
+    """How long a service's answers took, in one minute or, once that is old, one hour."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="latencies")
+    at = models.DateTimeField()
+    hourly = models.BooleanField(default=False)
+    #: Pairs of (class, count), see core/latencies.py: to the first byte, and to the last.
+    first = models.JSONField(default=list)
+    whole = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="service_latency_unique", fields=["workload", "at", "hourly"]
+            ),
+        ]
+        indexes = [models.Index(name="service_latency_by_age", fields=["hourly", "at"])]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} {self.at:%Y-%m-%d %H:%M}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scheduler.core.autoscale import Metric
 from scheduler.core.units import UNLIMITED_MGPU, WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind
 
@@ -46,10 +47,24 @@ class Work:
     command: Sequence[str]
     devices: int = 1
     replicas: int = 1
+    #: Of a service: how many it may have at most, and by what it takes more; it follows its load.
+    most: int = 0
+    least: int = 1
+    metric: Metric = Metric.CONCURRENCY
+    threshold: int = 2
     priority: int | None = None
     preemptible: bool | None = None
     grace_s: int = 30
     gpu_model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """Trainings that the demonstration's day hands in to a project: so many at any time."""
+
+    project: str
+    mgpu: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +77,7 @@ class Demonstration:
     departments: Sequence[Unit]
     projects: Sequence[Unit]
     work: Sequence[Work] = field(default_factory=tuple)
+    fills: Sequence[Fill] = field(default_factory=tuple)
 
 
 def training(
@@ -111,6 +127,7 @@ def _card() -> Demonstration:
             kind=Kind.INFERENCE,
             request_mgpu=200,
             command=service(model="chat", engine="auto"),
+            most=3,
         ),
         Work(
             name="answers",
@@ -118,6 +135,7 @@ def _card() -> Demonstration:
             kind=Kind.INFERENCE,
             request_mgpu=120,
             command=service(model="answers"),
+            most=3,
         ),
         Work(
             name="embed",
@@ -125,6 +143,9 @@ def _card() -> Demonstration:
             kind=Kind.INFERENCE,
             request_mgpu=100,
             command=service(model="embed"),
+            most=3,
+            metric=Metric.THROUGHPUT,
+            threshold=3,
         ),
     ]
     trainings = [
@@ -155,6 +176,7 @@ def _card() -> Demonstration:
             Unit(name="unit-c", department="dev-test", quota_mgpu=180),
         ],
         work=[*services, *trainings],
+        fills=[Fill(project="prod-training", mgpu=120, most=2)],
     )
 
 
@@ -166,22 +188,28 @@ def _server() -> Demonstration:
             name="answers",
             project="prod-inference",
             kind=Kind.INFERENCE,
-            request_mgpu=whole,
+            request_mgpu=500,
             command=service(model="answers", engine="auto"),
+            least=0,
+            most=3,
         ),
         Work(
             name="chat",
             project="dev-chat",
             kind=Kind.INFERENCE,
-            request_mgpu=whole,
+            request_mgpu=500,
             command=service(model="chat"),
+            most=3,
         ),
         Work(
             name="embed",
             project="dev-embed",
             kind=Kind.INFERENCE,
-            request_mgpu=500,
+            request_mgpu=250,
             command=service(model="embed"),
+            most=3,
+            metric=Metric.THROUGHPUT,
+            threshold=3,
         ),
         Work(
             name="notebook",
@@ -226,6 +254,10 @@ def _server() -> Demonstration:
             Unit(name="unit-c", department="dev-test", quota_mgpu=1600),
         ],
         work=work,
+        fills=[
+            Fill(project="prod-training", mgpu=whole, most=2),
+            Fill(project="unit-b", mgpu=whole, most=1),
+        ],
     )
 
 
@@ -299,6 +331,7 @@ def _racks() -> Demonstration:
             request_mgpu=mgpu,
             gpu_model=model,
             command=_rack_command(kind, name, number),
+            most=3 if kind == "service" and mgpu <= whole // 2 else 0,
         )
         for number, (project, kind, devices, mgpu, model, names) in enumerate(_RACK_WORK)
         for name in names.split()
@@ -348,6 +381,10 @@ def _racks() -> Demonstration:
             ),
         ],
         work=work,
+        fills=[
+            Fill(project="prod-training", mgpu=whole, most=3),
+            Fill(project="dev-train", mgpu=whole, most=2),
+        ],
     )
 
 

@@ -11,12 +11,21 @@ from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import demonstration_assets, nodes, quotas, submissions, workloads
+from scheduler.operations import (
+    demonstration_assets,
+    nodes,
+    quotas,
+    services,
+    submissions,
+    workloads,
+)
 from scheduler.operations.authority import Authority
 from scheduler.operations.demonstration_data import Demonstration, NodeShape, Unit, Work
 
 #: The article's own sum: 26 million over five years for a server of eight GPUs is 74 an hour each.
 PRICE_PER_GPU_HOUR = Decimal("74")
+WINDOW_S = 20
+ZERO_GRACE_S = 10
 
 
 class ClusterNotEmpty(Exception):
@@ -108,23 +117,35 @@ def _submit(
     now: datetime,
 ) -> None:
     whole = work.request_mgpu == WHOLE_GPU_MGPU
-    workloads.submit_workload(
-        project_id=project.pk,
-        pool_id=pool.pk,
-        submission=submissions.Submission(
-            name=work.name,
-            kind=work.kind,
-            command=work.command,
-            priority=work.priority,
-            preemptible=work.preemptible,
-            devices=work.devices if whole else 1,
-            request_mgpu=work.request_mgpu,
-            min_replicas=work.replicas,
-            max_replicas=work.replicas,
-            gpu_models=[work.gpu_model] if work.gpu_model else [],
-            readiness_path="/health" if work.kind is Kind.INFERENCE else "",
-            grace_s=work.grace_s,
-        ),
-        authority=authority,
-        now=now,
+    submission = submissions.Submission(
+        name=work.name,
+        kind=work.kind,
+        command=work.command,
+        priority=work.priority,
+        preemptible=work.preemptible,
+        devices=work.devices if whole else 1,
+        request_mgpu=work.request_mgpu,
+        min_replicas=work.least if work.most else work.replicas,
+        max_replicas=work.most or work.replicas,
+        gpu_models=[work.gpu_model] if work.gpu_model else [],
+        readiness_path="/health" if work.kind is Kind.INFERENCE else "",
+        grace_s=work.grace_s,
+    )
+    where = {"project_id": project.pk, "pool_id": pool.pk}
+    if work.most:
+        services.submit_service(
+            **where, submission=submission, scaling=_scaling(work), authority=authority, now=now
+        )
+    else:
+        workloads.submit_workload(**where, submission=submission, authority=authority, now=now)
+
+
+def _scaling(work: Work) -> services.Scaling:
+    """Return how a service of the demonstration follows its load: within seconds, to be watched."""
+    return services.Scaling(
+        metric=work.metric,
+        threshold=work.threshold,
+        stable_window_s=WINDOW_S,
+        zero_grace_s=ZERO_GRACE_S,
+        drain_s=work.grace_s,
     )

@@ -57,15 +57,7 @@ class Use:
     cost_micro: int = 0
 
 
-COUNTS = (
-    "requests",
-    "errors",
-    "input_tokens",
-    "output_tokens",
-    "served_ms",
-    "queued_ms",
-    "cost_micro",
-)
+COUNTS = models.GatewayUsage.COUNTS
 
 
 @transaction.atomic
@@ -138,6 +130,55 @@ def revoke_key(*, key_id: int, authority: Authority, now: datetime) -> models.Ga
 
 
 @transaction.atomic
+def change_key(
+    *, key_id: int, terms: KeyTerms, authority: Authority, now: datetime
+) -> models.GatewayKey:
+    """Change what a key may; gateways go by it within two seconds. Its secret and its scope stay.
+
+    Raises:
+        NotFound, NotPermitted.
+        SubmitRefused: terms that can't be, or the key is revoked.
+    """
+    key = models.GatewayKey.objects.select_for_update(of=("self",)).filter(pk=key_id).first()
+    if key is None:
+        raise NotFound("gateway key")
+    scope = _find_scope(key.project_id, key.department_id, authority)
+    problems = _problems(terms, now)
+    if key.revoked_at is not None:
+        problems.append(
+            Problem(field="name", code="key_revoked", message="The key is revoked. Make a new one.")
+        )
+    if problems:
+        raise SubmitRefused(problems)
+    before = _told(key)
+    key.name, key.allowed_models = terms.name, list(terms.allowed_models)
+    key.requests_per_minute, key.tokens_per_day = terms.requests_per_minute, terms.tokens_per_day
+    key.budget_micro, key.expires_at = terms.budget_micro, terms.expires_at
+    key.save()
+    audit.record(
+        authority=authority,
+        now=now,
+        action="gateway_key.change",
+        target=scope,
+        before=before,
+        after=_told(key),
+    )
+    return key
+
+
+def _told(key: models.GatewayKey) -> dict[str, object]:
+    return {
+        "key": key.pk,
+        "name": key.name,
+        "allowed_models": key.allowed_models,
+        "requests_per_minute": key.requests_per_minute,
+        "tokens_per_day": key.tokens_per_day,
+        "budget_micro": key.budget_micro,
+        "expires_at": key.expires_at.isoformat() if key.expires_at else "",
+    }
+
+
+@transaction.atomic
 def record_use(*, uses: Sequence[Use]) -> None:
     """Add what gateways counted to what is recorded. Called by the gateway, in batches."""
     known_keys = set(
@@ -178,7 +219,7 @@ def _find_scope(
         _require(authority, project.pk, project.department_id, project.name)
         return project
     department = models.Department.objects.filter(pk=department_id or 0).first()
-    if department is None:
+    if department is None or not authority.sees_department(department_id=department.pk):
         raise NotFound("department")
     _require(authority, None, department.pk, department.name)
     return department

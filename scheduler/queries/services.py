@@ -1,4 +1,4 @@
-"""Services as pages show them: the list, one with its recorded series, gateway keys and their usage."""
+"""Services as pages show them: the list, and one with its recorded series."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.db.models import Max, Q, QuerySet, Sum
+from django.db.models import Max, QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import END_PHASES, Kind, Level, Phase, ReplicaPhase
-from scheduler.queries import reasons, timeline
+from scheduler.queries import reasons, service_latencies, timeline
 from scheduler.queries.visibility import Visibility
 
 SERIES = timedelta(hours=1)
-USAGE_DAYS = 30
 SCALING_CODES = ("scaled", "draining", "cold_start", "waits", "gave_up", "failed_retrying")
 
 
@@ -49,9 +47,7 @@ class ServiceRow:
     @property
     def replicas(self) -> str:
         """Return running against what is asked for: "2/1-3", and "0/0-3" at zero."""
-        if self.min_replicas == self.max_replicas:
-            return f"{self.running}/{self.max_replicas}"
-        return f"{self.running}/{self.min_replicas}-{self.max_replicas}"
+        return running_of(self.running, self.min_replicas, self.max_replicas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,46 +95,14 @@ class ServiceDetail:
     terms: Terms
     points: tuple[Point, ...]
     log: tuple[timeline.TimelineRow, ...]
+    latencies: service_latencies.LatencyFigures
+    cold_starts: service_latencies.ColdStarts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRow:
-    """One gateway key with its usage of the last thirty days."""
-
-    id: int
-    name: str
-    prefix: str
-    scope: str
-    color: int | None
-    created_by: str
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    allowed_models: tuple[str, ...]
-    requests_per_minute: int
-    tokens_per_day: int
-    budget_micro: int
-    requests: int
-    errors: int
-    input_tokens: int
-    output_tokens: int
-    cost_micro: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
-    """What was used of one model through one key."""
-
-    key_name: str
-    project_name: str
-    model: str
-    requests: int
-    errors: int
-    input_tokens: int
-    output_tokens: int
-    served_ms: int
-    queued_ms: int
-    cost_micro: int
+def running_of(running: int, least: int, most: int) -> str:
+    """Return running replicas against what is asked for: "2/1-3", "0/0-3" at zero, "1/1" without range."""
+    asked = str(most) if least == most else f"{least}-{most}"
+    return f"{running}/{asked}"
 
 
 def list_services(*, visible: Visibility) -> tuple[ServiceRow, ...]:
@@ -165,50 +129,9 @@ def read_service(*, visible: Visibility, workload_id: int, now: datetime) -> Ser
         terms=_terms(_service_of(workload)),
         points=tuple(_point(point) for point in points.order_by("at")),
         log=tuple(line for line in lines if line.code in SCALING_CODES),
+        latencies=service_latencies.read_latencies(workload_id=workload.pk, since=now - SERIES),
+        cold_starts=service_latencies.read_cold_starts(workload_id=workload.pk, now=now),
     )
-
-
-def list_keys(*, visible: Visibility, now: datetime) -> tuple[KeyRow, ...]:
-    """Return the keys of the reader's projects and departments, the newest first. Two queries."""
-    condition = visible.projects(prefix="project__") & Q(project__isnull=False)
-    rows = models.GatewayKey.objects.filter(
-        condition | (Q(department__isnull=False) & visible.departments(prefix="department__"))
-    )
-    rows = rows.select_related("project", "department").order_by("-id").distinct()
-    used = _sums(now)
-    return tuple(_key(row, used.get(row.pk, {})) for row in rows)
-
-
-def list_usage(*, visible: Visibility, now: datetime) -> tuple[UsageRow, ...]:
-    """Return the last thirty days by key, project and model, the dearest first. One query."""
-    rows: Any = (
-        models.GatewayUsage.objects.filter(
-            visible.projects(prefix="project__"), hour_at__gte=now - timedelta(days=USAGE_DAYS)
-        )
-        .values("key__name", "project__name", "model")
-        .annotate(**{f"sum_{name}": Sum(name) for name in _COUNTS})
-    )
-    dearest = sorted(rows, key=lambda row: (-row["sum_cost_micro"], -row["sum_requests"]))
-    return tuple(
-        UsageRow(
-            key_name=row["key__name"],
-            project_name=row["project__name"],
-            model=row["model"],
-            **{name: row[f"sum_{name}"] for name in _COUNTS},
-        )
-        for row in dearest
-    )
-
-
-_COUNTS = (
-    "requests",
-    "errors",
-    "input_tokens",
-    "output_tokens",
-    "served_ms",
-    "queued_ms",
-    "cost_micro",
-)
 
 
 def _services(visible: Visibility) -> QuerySet[models.Workload]:
@@ -281,34 +204,3 @@ def _terms(service: models.InferenceService) -> Terms:
 
 def _point(point: models.ScalingPoint) -> Point:
     return Point(**{name: getattr(point, name) for name in Point.__slots__})
-
-
-def _sums(now: datetime) -> dict[int, dict[str, int]]:
-    rows = models.GatewayUsage.objects.filter(hour_at__gte=now - timedelta(days=USAGE_DAYS))
-    names = ("requests", "errors", "input_tokens", "output_tokens", "cost_micro")
-    sums: Any = rows.values("key_id").annotate(**{f"sum_{name}": Sum(name) for name in names})
-    return {row["key_id"]: {name: row[f"sum_{name}"] for name in names} for row in sums}
-
-
-def _key(row: models.GatewayKey, used: dict[str, int]) -> KeyRow:
-    scope = row.project.name if row.project else row.department.name if row.department else ""
-    return KeyRow(
-        id=row.pk,
-        name=row.name,
-        prefix=row.prefix,
-        scope=scope,
-        color=row.project.color if row.project else None,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        allowed_models=tuple(row.allowed_models),
-        requests_per_minute=row.requests_per_minute,
-        tokens_per_day=row.tokens_per_day,
-        budget_micro=row.budget_micro,
-        requests=used.get("requests", 0),
-        errors=used.get("errors", 0),
-        input_tokens=used.get("input_tokens", 0),
-        output_tokens=used.get("output_tokens", 0),
-        cost_micro=used.get("cost_micro", 0),
-    )

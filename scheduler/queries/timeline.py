@@ -183,10 +183,25 @@ def _idle_rule(template: str) -> Callable[[Event, Visibility], Phrase]:
 
 
 def _scaled(row: Event, visible: Visibility) -> Phrase:
-    after = int(row.params.get("to") or 0)
-    return phrase(
-        ngettext("Scaled to {n} replica", "Scaled to {n} replicas", after), n=strong(after)
-    )
+    after, before = int(row.params.get("to") or 0), row.params.get("from")
+    places = {"n": strong(after), "before": str(before)}
+    value = row.params.get("panic_value_milli" if row.params.get("panicking") else "value_milli")
+    if value is None or before is None:
+        text = ngettext("Scaled to {n} replica", "Scaled to {n} replicas", after)
+        return phrase(text, **places)
+    places |= {"value": _milli(value), "target": _milli(row.params.get("target_milli"))}
+    sentence = {
+        "concurrency": _("Replicas {before} → {n}: concurrency {value}, target of one {target}"),
+        "throughput": _("Replicas {before} → {n}: {value} requests/s, target of one {target}"),
+        "latency": _("Replicas {before} → {n}: latency {value} ms, threshold {target} ms"),
+        "custom": _("Replicas {before} → {n}: its own number {value}, threshold {target}"),
+    }.get(str(row.params.get("metric")), _("Replicas {before} → {n}: {value} requests here"))
+    return phrase(sentence, **places)
+
+
+def _milli(value: object) -> str:
+    """Return thousandths as a number with at most two places."""
+    return f"{int(str(value or 0)) / 1000:.2f}".rstrip("0").rstrip(".")
 
 
 def _cold_start(row: Event, visible: Visibility) -> Phrase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +12,14 @@ from django.db.models import Q, QuerySet
 from scheduler import models
 from scheduler.core.vocabulary import Kind, Level, Phase, ReplicaPhase
 from scheduler.queries import history, keyset, reasons, timeline, waiting
-from scheduler.queries.pool_state import PoolState, asked_mgpu, find_pool, load_pool_state
+from scheduler.queries.pool_state import (
+    PoolState,
+    ReplicaState,
+    asked_mgpu,
+    find_pool,
+    load_pool_state,
+)
+from scheduler.queries.services import running_of
 from scheduler.queries.visibility import Visibility
 
 PAGE_SIZE = 50
@@ -70,6 +77,8 @@ class WorkloadRow:
     submitted_at: datetime
     reason: reasons.Waiting | None
     checkpoint: str
+    #: Of a service: running against the range, "2/1-3"; empty for others.
+    replicas: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +158,20 @@ class ProjectChoice:
     id: int
     name: str
     department_id: int
+    department_name: str
 
 
 def list_projects(*, visible: Visibility) -> tuple[ProjectChoice, ...]:
     """Return the reader's projects by name."""
     rows = models.Project.objects.filter(visible.projects(), deleted_at__isnull=True)
     return tuple(
-        ProjectChoice(id=row.id, name=row.name, department_id=row.department_id)
-        for row in rows.order_by("name")
+        ProjectChoice(
+            id=row.id,
+            name=row.name,
+            department_id=row.department_id,
+            department_name=row.department.name,
+        )
+        for row in rows.select_related("department").order_by("name")
     )
 
 
@@ -184,6 +199,12 @@ def list_workloads(
     return WorkloadPage(
         rows=tuple(_row(row, state) for row in found), total=total, next_after=next_after
     )
+
+
+def list_replicas(*, workload_id: int) -> tuple[ReplicaRow, ...]:
+    """Return a workload's living replicas; the caller has asked whether the reader sees it. Two queries."""
+    row = models.Workload.objects.get(pk=workload_id)
+    return _replicas(row, ended=False)
 
 
 def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | None:
@@ -267,7 +288,15 @@ def _row(row: models.Workload, state: PoolState | None) -> WorkloadRow:
         submitted_at=row.submitted_at,
         reason=_reason(row, state) if row.phase == Phase.PENDING else None,
         checkpoint=waiting.mark_in_words(row.checkpoint),
+        replicas=_running_of(row, replicas),
     )
+
+
+def _running_of(row: models.Workload, replicas: Sequence[ReplicaState]) -> str:
+    if row.kind != Kind.INFERENCE:
+        return ""
+    running = sum(replica.phase == ReplicaPhase.RUNNING for replica in replicas)
+    return running_of(running, row.min_replicas, row.max_replicas)
 
 
 def _reason(row: models.Workload, state: PoolState | None) -> reasons.Waiting:

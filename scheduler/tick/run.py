@@ -87,7 +87,9 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
     upkeep.take_care_if_due(observations=observations, now=clock())
     changed |= autoscale.scale_services(now=clock())
     changed |= quota_switches.apply_due(now=clock())
-    changed |= _decide_and_apply(tally, clock)
+    if _decide_and_apply(tally, clock):
+        changed = True
+        publish.say_decided(now=clock())
     acted = converge.converge(observations=observations, now=clock())
     took_ms = int((time.monotonic() - began) * 1000)
     publish.finish_cycle(now=clock(), took_ms=took_ms)

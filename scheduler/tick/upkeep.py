@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from scheduler import models
 from scheduler.engines.base import EngineError
-from scheduler.operations import asset_files, assets
+from scheduler.operations import asset_files, assets, service_latencies
 from scheduler.tick import books, converge, ledger
 from scheduler.tick.observe import Observations
 
@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=30)
 SWEEP_EVERY = timedelta(hours=1)
+THIN_EVERY = timedelta(minutes=10)
 _last: dict[str, datetime] = {}
 
 
@@ -33,6 +34,7 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
             converge.end_orphans(engine_name=name)
         except EngineError:
             log.warning("upkeep.orphans.failed", extra={"engine": name}, exc_info=True)
+    _thin_if_due(now)
     return True
 
 
@@ -42,3 +44,10 @@ def _sweep_if_due(now: datetime) -> None:
     if last is None or not timedelta(0) <= now - last < SWEEP_EVERY:
         _last["swept"] = now
         asset_files.sweep(now=now)
+
+
+def _thin_if_due(now: datetime) -> None:
+    last = _last.get("thinned")
+    if last is None or now - last >= THIN_EVERY:
+        _last["thinned"] = now
+        service_latencies.thin(now=now)

@@ -247,7 +247,7 @@ def start_gateway(town):
         process = subprocess.Popen([*command, "--log-level", "warning"], env=gateway_environment())
         started.append(process)
         address = f"http://127.0.0.1:{port}"
-        wait_until(lambda: _is_up(address), within_s=30, what="the gateway process answers")
+        wait_until(lambda: _is_up(address), within_s=120, what="the gateway process answers")
         return address, process
 
     yield start

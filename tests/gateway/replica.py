@@ -27,6 +27,8 @@ class Replica:
         self.headers = []
         self.gauge = 0
         self.leaving = False
+        self.plain = False
+        self.refused = 0
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -39,6 +41,9 @@ class Replica:
         elif path == "/metrics":
             text = f'# TYPE queue_length gauge\nqueue_length{{model="a"}} {self.gauge}\n'
             await _answer(send, 200, text.encode(), b"text/plain")
+        elif path == "/plain":
+            self.plain = True
+            await _answer_json(send, {})
         elif path == "/leave":
             self.leaving = True
             await _answer_json(send, {})
@@ -70,6 +75,10 @@ class Replica:
             asked = json.loads(body)
         except ValueError:
             await _answer_json(send, {"error": {"message": "malformed"}}, status=400)
+            return
+        if self.plain and "stream_options" in asked:
+            self.refused += 1
+            await _answer_json(send, {"error": {"message": "stream_options?"}}, status=400)
             return
         if scope["path"] == "/v1/embeddings":
             await _answer_json(send, _embeddings(asked))
@@ -109,6 +118,7 @@ class Replica:
             "here": self.here,
             "broken_off": self.broken_off,
             "headers": self.headers,
+            "refused": self.refused,
         }
 
 

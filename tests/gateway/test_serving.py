@@ -5,11 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from scheduler import events, models
+from scheduler.core import latencies
 from scheduler.operations import gateway_keys
 from scheduler.operations.authority import SYSTEM
 from scheduler.telemetry import demand
@@ -126,6 +129,54 @@ def test_a_waiting_room_has_a_last_place(town, gateway):
         answers = [each.result(timeout=20) for each in held]
     assert [status for status, _, _ in answers] == [503] * 3
     assert all(headers["retry-after"] for _, _, headers in answers)
+
+
+def test_b19_ten_thousand_requests_at_a_service_that_does_not_come_up(town, start_gateway):
+    # Given a service that can't come up, with room for 50 that wait at most 25 s
+    small = town.service("small", low=0, waiting_limit=50, request_timeout_s=25)
+    address, process = start_gateway()
+    key = town.key()
+    with ThreadPoolExecutor(50) as callers:
+        held = [callers.submit(chat, address, key) for _ in range(49)]
+        gone = begin(address, key, "")
+        wait_until(lambda: counted(small) == (0, 50), within_s=15, what="fifty wait")
+        before_mib = psutil.Process(process.pid).memory_info().rss >> 20
+        # When 10,000 more come
+        answers = ask_many(address, key, count=10_000)
+        # Then each is told at once that the room is full, and the gateway holds nothing of them
+        assert answers == {429: 10_000}
+        assert (psutil.Process(process.pid).memory_info().rss >> 20) - before_mib < 48
+        # And one that hung up is dropped and counts no more
+        gone.close()
+        wait_until(
+            lambda: counted(small)[1] < 50, within_s=15, what="who hung up is no demand any more"
+        )
+        told = [each.result(timeout=60) for each in held]
+    assert {status for status, _, _ in told} == {503}
+    assert all(headers["retry-after"] for _, _, headers in told)
+    assert all("No replica of small answers" in body.decode() for _, body, _ in told)
+    wait_until(lambda: counted(small) == (0, 0), within_s=10, what="nobody is left")
+
+
+def ask_many(address, key, *, count, at_once=10):
+    """Return how many of so many chats got which status, over kept connections."""
+
+    def ask(share):
+        statuses = Counter()
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        body = json.dumps({"model": "small", "messages": []})
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        for _ in range(share):
+            connection.request("POST", "/v1/chat/completions", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            statuses[answer.status] += 1
+        connection.close()
+        return statuses
+
+    with ThreadPoolExecutor(at_once) as callers:
+        parts = list(callers.map(ask, [count // at_once] * at_once))
+    return dict(sum(parts, Counter()))
 
 
 def test_b19_a_service_that_has_failed_says_so_at_once(town, gateway, small):
@@ -340,11 +391,59 @@ def test_usage_is_kept_per_key_and_model(town, gateway):
     )
     used = rows()
     assert (used["small"].input_tokens, used["small"].output_tokens) == (22, 10)
-    # A stream that was not asked for its usage: its events are counted
-    assert (used["other-name"].input_tokens, used["other-name"].output_tokens) == (0, 5)
+    # A stream whose caller did not ask for its usage: the gateway did
+    assert (used["other-name"].input_tokens, used["other-name"].output_tokens) == (11, 5)
     assert used["small"].served_ms >= 200
     # A quarter of a GPU at 3600 an hour, for 0.2 s and a little
     assert 50_000 <= used["small"].cost_micro <= 500_000
+
+
+def test_a_caller_gets_the_usage_of_a_stream_only_where_it_asked(town, gateway):
+    small = town.service("small")
+    town.ready(small, town.start_process())
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    silent = chat(gateway, key, "chunks=3", stream=True)[1]
+    asked = chat(gateway, key, "chunks=3", stream=True, stream_options={"include_usage": True})[1]
+    assert (silent.count(b"data: "), b'"usage"' in silent) == (4, False)
+    assert (asked.count(b"data: "), b'"usage"' in asked) == (5, True)
+    assert silent.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_replica_that_knows_no_stream_options_is_not_asked_again(town, gateway):
+    small = town.service("small")
+    replica = town.start_process()
+    fetch(f"http://127.0.0.1:{replica.port}/plain")
+    town.ready(small, replica)
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    for _ in range(2):
+        status, body, _ = chat(gateway, key, "id=1 chunks=3", stream=True)
+        assert (status, body.count(b"data: ")) == (200, 4)
+    assert replica.seen()["refused"] == 1
+    wait_until(lambda: _tokens_made() == 6, within_s=10, what="its events are counted")
+
+
+def _tokens_made():
+    return sum(row.output_tokens for row in models.GatewayUsage.objects.all())
+
+
+def test_latencies_are_kept_by_minute(town, gateway):
+    small = town.service("small")
+    town.ready(small, town.start_process())
+    gateway.sees(small, replicas=1)
+    key = town.key()
+    chat(gateway, key, "wait=0.3")
+    chat(gateway, key, "chunks=4 gap=0.1", stream=True)
+
+    def counts(name):
+        kept = [getattr(row, name) for row in models.ServiceLatency.objects.all()]
+        return latencies.joined(*(dict(map(tuple, pairs)) for pairs in kept))
+
+    wait_until(lambda: sum(counts("whole").values()) == 2, within_s=10, what="they are kept")
+    assert latencies.percentile_ms(counts=counts("whole"), percent=100) >= 300
+    # The first byte of the stream came well before its last
+    assert latencies.percentile_ms(counts=counts("first"), percent=50) < 300
 
 
 LIMITS = [
@@ -446,6 +545,43 @@ def test_a_body_beyond_the_bound_is_refused(town, gateway, small):
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_a_posted_number_becomes_the_custom_metric(town, gateway):
+    from scheduler.core.autoscale import Metric
+
+    small = town.service("small", metric=Metric.CUSTOM, gauge_name="queue_length", low=1)
+    plain = town.service("plain")
+    gateway.sees(small, replicas=0)
+    gateway.sees(plain, replicas=0)
+    key = town.key()
+
+    def post(body, *, name="small", project="prod-inference", key=key):
+        address = f"{gateway.address}/v1/services/{project}/{name}/metric"
+        status, answer, _ = fetch(address, key=key, body=body)
+        return status, json.loads(answer)
+
+    assert post({"name": "queue_length", "value": 12.5}) == (200, {"accepted": True})
+    # What can't be is answered in the shape of all errors, naming the field
+    for body in ({"name": "other", "value": 1}, {"name": "queue_length", "value": -1}, {}):
+        status, answer = post(body)
+        assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert post({"name": "queue_length", "value": True})[1]["error"]["param"] == "value"
+    assert (
+        "does not scale by" in post({"name": "a", "value": 1}, name="plain")[1]["error"]["message"]
+    )
+    # A key of another project finds no such service
+    assert post({"name": "queue_length", "value": 1}, key=town.key(of="dev-chat"))[0] == 404
+    assert post({"name": "queue_length", "value": 1}, key="tg-wrong")[0] == 401
+    wait_until(lambda: _gauges(small) == [12_500], within_s=10, what="the number is recorded")
+
+
+def _gauges(workload):
+    told = demand.read(
+        client=events.client(), workload_ids=[workload.pk], window_s=60, now_s=int(time.time())
+    )
+    buckets = told.buckets.get(workload.pk, {}).values()
+    return [bucket.gauge_milli for bucket in buckets if bucket.gauges]
 
 
 def test_a_gauge_of_the_replicas_becomes_the_custom_metric(town, gateway):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler import models
+from scheduler import events, models
 from scheduler.core.instants import to_us
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import workloads
@@ -413,3 +413,30 @@ def test_consolidation_moves_real_work_to_make_one_hole(ticker):
     assert list(held.all()) in ([1000, 1000],)
     assert sorted(w.attempts for w in models.Workload.objects.all()) == [1, 1, 2]
     assert_sound()
+
+
+def test_a_reclaim_is_told_before_its_victim_gets_the_signal(ticker, monkeypatch):
+    # Given the card full of borrowed trainings
+    place = places.article()
+    services(place)
+    seven_trainings(place)
+    ticker.settle()
+    heard = []
+    stopping = models.Replica.objects.filter(phase="stopping")
+    monkeypatch.setattr(
+        events, "publish_changed", lambda **_: heard.append(("told", stopping.count()))
+    )
+    terminate = ticker.engine.terminate
+
+    def end(key, **how):
+        heard.append(("signal", stopping.count()))
+        terminate(key, **how)
+
+    monkeypatch.setattr(ticker.engine, "terminate", end)
+    # When a queue below its guarantee asks
+    place.submit("mine", of="unit-b", gpu="0.09", command=["fake"])
+    ticker.tick(seconds=1)
+    # Then whoever looks at the word that something changed finds the victim leaving, and only then
+    # does its process hear of it
+    first_signal = heard.index(("signal", 1))
+    assert ("told", 1) in heard[:first_signal]

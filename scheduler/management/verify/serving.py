@@ -25,6 +25,7 @@ from scheduler.management.verify.stage import Stage
 from scheduler.operations import gateway_keys, services, submissions
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import service
+from scheduler.queries import gateway_keys as key_queries
 from scheduler.queries import services as queries
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
 
@@ -178,9 +179,9 @@ def read_detail(stage: Stage, name: str) -> queries.ServiceDetail:
     return found
 
 
-def list_usage() -> tuple[queries.UsageRow, ...]:
+def list_usage() -> tuple[key_queries.UsageRow, ...]:
     """Return what was used through the gateway, by key, project and model."""
-    return queries.list_usage(visible=EVERYTHING, now=datetime.now(tz=UTC))
+    return key_queries.list_usage(visible=EVERYTHING, now=datetime.now(tz=UTC))
 
 
 def has_price() -> bool:

@@ -26,18 +26,41 @@ function draw(place) {
   const colors = palette(plot);
   globalThis.Plotly.react(plot, traces(series, colors), look(series, colors), CONFIG);
   plot.setAttribute("role", "img");
-  plot.setAttribute("aria-label", gettext("Replicas wanted and answering, load, and latency over the last hour"));
+  plot.setAttribute("aria-label", gettext("Replicas wanted, there and answering, load, requests a second and latency over the last hour"));
 }
 
 function traces(series, colors) {
   const x = series.at.map(local);
   const line = (name, y, color, axis, more = {}) => ({ x, y, name, type: "scatter", mode: "lines", yaxis: axis, line: { color, width: 1.6, shape: "hv", ...more } });
   return [
+    { ...line(gettext("There"), series.replicas, colors.line, "y", { width: 0 }), fill: "tozeroy", fillcolor: colors.line2 },
+    { ...line(gettext("Answering"), series.ready, colors.used, "y"), fill: "tozeroy", fillcolor: colors.tint },
     line(gettext("Wanted"), series.desired, colors.accent, "y", { dash: "dot" }),
-    line(gettext("Answering"), series.ready, colors.used, "y"),
     line(gettext("Load"), series.value, colors.ink2, "y2", { shape: "linear" }),
     line(gettext("Target of one"), x.map(() => series.target[0]), colors.ink3, "y2", { dash: "dash", width: 1 }),
-    line(gettext("Latency, ms"), series.latency, colors.over, "y3", { shape: "linear" }),
+    line(gettext("Requests/s"), series.rate, colors.used, "y3", { shape: "linear" }),
+    ...latencies(series, colors, line),
+  ];
+}
+
+/** By minute, so with times of their own; a minute without an answer is a gap. */
+function latencies(series, colors, line) {
+  const MINUTE_MS = 60_000;
+  const x = [], p50 = [], p95 = [];
+  series.minutes.forEach((at, index) => {
+    if (index && at - series.minutes[index - 1] > MINUTE_MS) {
+      x.push(local(at - 1));
+      p50.push(null);
+      p95.push(null);
+    }
+    x.push(local(at));
+    p50.push(series.p50[index]);
+    p95.push(series.p95[index]);
+  });
+  const markers = { mode: "lines+markers", marker: { size: 4 } };
+  return [
+    { ...line(gettext("Latency p50, ms"), p50, colors.ink2, "y4", { shape: "linear" }), x, ...markers },
+    { ...line(gettext("Latency p95, ms"), p95, colors.over, "y4", { shape: "linear" }), x, ...markers },
   ];
 }
 
@@ -53,10 +76,11 @@ function look(series, colors) {
     legend: { orientation: "h", y: 1.1, x: 0 },
     hovermode: "x unified",
     hoverlabel: { bgcolor: colors.surface, bordercolor: colors.line, font: { color: colors.ink } },
-    xaxis: { type: "date", showgrid: false, ...timeMarks(series.at[0], series.at.at(-1)), fixedrange: true, anchor: "y3" },
-    yaxis: { ...axis, domain: [0.7, 1], dtick: 1 },
-    yaxis2: { ...axis, domain: [0.36, 0.64] },
-    yaxis3: { ...axis, domain: [0, 0.3] },
+    xaxis: { type: "date", showgrid: false, ...timeMarks(series.at[0], series.at.at(-1)), fixedrange: true, anchor: "y4" },
+    yaxis: { ...axis, domain: [0.79, 1], dtick: 1 },
+    yaxis2: { ...axis, domain: [0.53, 0.74] },
+    yaxis3: { ...axis, domain: [0.27, 0.48] },
+    yaxis4: { ...axis, domain: [0, 0.22] },
   };
 }
 
@@ -67,7 +91,7 @@ function palette(host) {
     probe.style.color = `var(${name})`;
     return getComputedStyle(probe).color;
   };
-  const colors = { used: read("--used"), accent: read("--accent"), over: read("--over-rail"), ink: read("--ink"), ink2: read("--ink-2"), ink3: read("--ink-3"), line: read("--line"), line2: read("--line-2"), surface: read("--surface") };
+  const colors = { used: read("--used"), tint: read("--used-weak"), accent: read("--accent"), over: read("--over-rail"), ink: read("--ink"), ink2: read("--ink-2"), ink3: read("--ink-3"), line: read("--line"), line2: read("--line-2"), surface: read("--surface") };
   probe.remove();
   return colors;
 }

@@ -45,14 +45,27 @@ async function ask(section, signal) {
   }
 }
 
-function send(section, signal) {
+async function send(section, signal) {
   const value = (id) => section.querySelector(id).value;
+  const key = value("#play-key").trim() || (await lentKey(section.querySelector("[data-play]")));
   return fetch("/v1/chat/completions", {
     method: "POST",
     signal,
-    headers: { Authorization: `Bearer ${value("#play-key").trim()}`, "Content-Type": "application/json" },
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
     body: JSON.stringify({ model: value("#play-model"), stream: true, messages: [{ role: "user", content: value("#play-text") }] }),
   });
+}
+
+let lent = "";
+
+/** A key for an hour, made when it is first needed and kept by this page alone. */
+async function lentKey(form) {
+  if (lent) return lent;
+  const answer = await fetch(form.dataset.lend, { method: "POST", body: new FormData(form) });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error.message);
+  lent = told.key;
+  return lent;
 }
 
 /** The texts of a stream's events. */
