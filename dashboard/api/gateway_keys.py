@@ -16,7 +16,7 @@ from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
 from dashboard.api.submission import Strict
 from scheduler.operations import gateway_keys as operations
-from scheduler.queries import services as queries
+from scheduler.queries import gateway_keys as queries
 
 router = Router(tags=["Gateway keys"])
 MOST_BIG = 2**62

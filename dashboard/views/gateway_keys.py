@@ -45,7 +45,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         request,
         "dashboard/gateway_keys.html",
         {
-            "rows": queries.list_keys(visible=visible, now=now),
+            "rows": sorted(queries.list_keys(visible=visible, now=now), key=lambda row: row.ended),
             "usage": queries.list_usage(visible=visible, now=now, by=by),
             "by": by.value,
             "ways": [(way.value, name) for way, name in _ways().items()],

@@ -44,6 +44,8 @@ class KeyRow:
     prefix: str
     scope: str
     is_department: bool
+    #: Revoked, or past its end.
+    ended: bool
     color: int | None
     created_by: str
     created_at: datetime
@@ -88,9 +90,7 @@ class UsageRow:
 
 
 def list_keys(*, visible: Visibility, now: datetime) -> tuple[KeyRow, ...]:
-    """Return the keys of the reader's projects and whole departments: the good ones before those that
-    have ended, the newest first. Three queries.
-    """
+    """Return the keys of the reader's projects and whole departments, the newest first. Three queries."""
     rows = list(
         models.GatewayKey.objects.filter(_seen(visible))
         .select_related("project", "department")
@@ -99,8 +99,10 @@ def list_keys(*, visible: Visibility, now: datetime) -> tuple[KeyRow, ...]:
     ids = [row.pk for row in rows]
     used = _sums(ids, since=now - timedelta(days=USAGE_DAYS))
     spent = _sums(ids, since=None)
-    rows.sort(key=lambda row: _has_ended(row, now))
-    return tuple(_key(row, used.get(row.pk, {}), spent.get(row.pk, {})) for row in rows)
+    return tuple(
+        _key(row, used.get(row.pk, {}), spent.get(row.pk, {}), ended=_has_ended(row, now))
+        for row in rows
+    )
 
 
 def list_usage(*, visible: Visibility, now: datetime, by: By = By.ALL) -> tuple[UsageRow, ...]:
@@ -149,7 +151,9 @@ def _sums(ids: list[int], *, since: datetime | None) -> dict[int, dict[str, int]
     return {row["key_id"]: {name: row[f"sum_{name}"] for name in COUNTS} for row in sums}
 
 
-def _key(row: models.GatewayKey, used: dict[str, int], spent: dict[str, int]) -> KeyRow:
+def _key(
+    row: models.GatewayKey, used: dict[str, int], spent: dict[str, int], *, ended: bool
+) -> KeyRow:
     scope = row.project.name if row.project else row.department.name if row.department else ""
     return KeyRow(
         id=row.pk,
@@ -157,6 +161,7 @@ def _key(row: models.GatewayKey, used: dict[str, int], spent: dict[str, int]) ->
         prefix=row.prefix,
         scope=scope,
         is_department=row.project_id is None,
+        ended=ended,
         color=row.project.color if row.project else None,
         created_by=row.created_by,
         created_at=row.created_at,

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0006_service_latencies"),
+        ("scheduler", "0008_service_latencies"),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0005_assets"),
+        ("scheduler", "0007_scratch_assets"),
     ]
 
     operations = [
