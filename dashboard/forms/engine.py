@@ -46,7 +46,7 @@ class EngineFields(forms.Form):
 
     engine = forms.ChoiceField(label=_("Server"), choices=ENGINES, required=False)
     model = forms.CharField(
-        label=_("Model name or folder"),
+        label=_("Served model"),
         required=False,
         max_length=300,
         help_text=_("A folder of a data source, such as weights/tiny, or a name of a hub."),

@@ -148,11 +148,14 @@ class WorkloadForm(EngineFields, AssetFields):
         assets: Sequence[AssetRow] = (),
         devices: Sequence[DeviceSize] = (),
         offered: frozenset[Kind] = frozenset(Kind),
+        may_define: bool = False,
         **kwargs: object,
     ) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.offer(assets)
         self.devices = devices
+        #: Whether the reader may define assets: where there are none, the form says where.
+        self.may_define = may_define
         kinds = self.fields["kind"]
         assert isinstance(kinds, forms.ChoiceField)
         #: Whoever is not offered it is told of the request to serve.

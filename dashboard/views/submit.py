@@ -97,6 +97,7 @@ def choices(request: HttpRequest, *, pool_id: int) -> dict[str, Any]:
     return {
         "assets": asset_queries.list_assets(visible=signed_in.visible_to(request)),
         "devices": node_queries.list_device_sizes(pool_id=pool_id),
+        "may_define": signed_in.authority(request).may_anywhere(Action.ASSETS),
     }
 
 

@@ -10,6 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
+from access.models import AccessRule
 from access.roles import Role
 from scheduler import models
 from scheduler.core.vocabulary import AssetKind
@@ -227,6 +228,21 @@ def test_a_template_is_kept_from_the_form_and_fills_it(client, scene):
     for part in ('value="0.10"', "A=1", 'value="900"', 'value="concurrency" selected'):
         assert part in page, part
     assert client.get(reverse("workload_new"), {"template": 987_654}).status_code == 404
+
+
+def test_a_template_is_no_way_around_a_role(lin, admin):
+    # Given a template of a service, kept by someone who may serve
+    lin.force_login(admin)
+    fields = {**SERVICE, "project": project().pk, "keep": "template"}
+    assert lin.post(reverse("workload_new"), fields).status_code == 302
+    made = models.Asset.objects.get()
+    # When a researcher begins from it, then inference is not offered, and refused all the same
+    lin.force_login(AccessRule.objects.get(user__username="lin").user)
+    assert 'value="inference"' not in get(lin, "workload_new", template=made.pk)
+    answer = lin.post(reverse("workload_new"), {**SERVICE, "project": project().pk})
+    assert answer.status_code == 403
+    assert "Send a request to serve" in answer.content.decode()
+    assert not models.Workload.objects.filter(name="chat").exists()
 
 
 def estimate(client, **fields):

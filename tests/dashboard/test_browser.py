@@ -137,6 +137,21 @@ def test_the_map_is_walked_by_keys(overview):
     expect(overview.locator("[data-side]")).to_be_hidden()
 
 
+def test_the_form_says_what_a_slice_leaves_while_one_types(overview):
+    # Given a service of a model's server on 0.10 of the card
+    overview.get_by_role("link", name="New workload").click()
+    form = overview.locator("dialog[open] form.form")
+    form.get_by_label("Kind").select_option("inference")
+    form.get_by_label("Server", exact=True).select_option("vllm")
+    # When weights are typed, then what is left follows
+    form.get_by_label("Weights, GiB").fill("2")
+    expect(form.locator(".slice")).to_contain_text("2,048 MiB", timeout=SLOW)
+    expect(form.locator(".slice")).to_contain_text("assumption")
+    form.get_by_label("Weights, GiB").fill("6")
+    expect(form).to_contain_text("It can't start on this slice.", timeout=SLOW)
+    assert overview.errors == []
+
+
 def test_a_workload_is_stopped_from_its_page(overview):
     slices(overview, "embed").click()
     overview.get_by_role("button", name="Stop").click()
