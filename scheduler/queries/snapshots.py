@@ -13,6 +13,7 @@ from scheduler.core import snapshot as facts
 from scheduler.core.instants import optional_us, to_us
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import HOLDING_PHASES, Kind, Phase, ReplicaPhase
+from scheduler.queries.kept_rows import KeptRows, KeptValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +30,37 @@ class Loaded:
     devices: dict[tuple[str, int], models.Device] = field(default_factory=dict)
 
 
-def load_pools() -> tuple[models.Cluster, list[Loaded]]:
-    """Return the cluster, with the generation read first, and all pools by id. Eleven queries."""
+class Keep:
+    """What was read before, so that only what differs is made anew. One a process that reads often."""
+
+    def __init__(self) -> None:
+        self.workload_rows: KeptRows[models.Workload] = KeptRows()
+        self.replica_rows: KeptRows[models.Replica] = KeptRows()
+        self.device_rows: KeptRows[models.Device] = KeptRows()
+        self.node_rows: KeptRows[models.Node] = KeptRows()
+        self.workloads: KeptValues[facts.Workload] = KeptValues()
+        self.nodes: KeptValues[facts.Node] = KeptValues()
+
+
+def load_pools(*, keep: Keep | None = None) -> tuple[models.Cluster, list[Loaded]]:
+    """Return the cluster, with the generation read first, and all pools by id. Eleven queries.
+
+    With ``keep``, what has not changed since is not made again: the answer is the same.
+    """
     cluster = models.Cluster.objects.one()
     pools = list(models.NodePool.objects.order_by("id"))
-    rows = _Rows()
-    return cluster, [_load_pool(pool=pool, cluster=cluster, rows=rows) for pool in pools]
+    rows = _Rows(keep or Keep())
+    loaded = [_load_pool(pool=pool, cluster=cluster, rows=rows) for pool in pools]
+    rows.keep.workloads.turn()
+    rows.keep.nodes.turn()
+    return cluster, loaded
 
 
 def load_pool(*, pool_id: int) -> Loaded:
     """Return one pool, as a tick would read it now."""
     cluster = models.Cluster.objects.one()
     pool = models.NodePool.objects.get(pk=pool_id)
-    return _load_pool(pool=pool, cluster=cluster, rows=_Rows())
+    return _load_pool(pool=pool, cluster=cluster, rows=_Rows(Keep()))
 
 
 #: Fields of workloads that no rule reads: thousands wait, and each is read in each tick.
@@ -59,12 +78,26 @@ _NOT_NEEDED = (
 )
 
 
+#: Fields of replicas that apply and the rules read.
+_OF_REPLICAS = (
+    "workload_id",
+    "node_id",
+    "phase",
+    "mgpu",
+    "booked_at",
+    "running_at",
+    "vacated_for_id",
+)
+
+
 class _Rows:
     """All rows that any pool needs, grouped by pool."""
 
-    def __init__(self) -> None:
-        self.nodes = _group(models.Node.objects.order_by("name"), "pool_id")
-        self.devices = _group(models.Device.objects.order_by("index"), "node_id")
+    def __init__(self, keep: Keep) -> None:
+        self.keep = keep
+        self.nodes = _group(keep.node_rows.read(models.Node.objects.order_by("name")), "pool_id")
+        devices = models.Device.objects.order_by("index")
+        self.devices = _group(keep.device_rows.read(devices), "node_id")
         self.department_quotas = _group(
             models.DepartmentQuota.objects.select_related("department").filter(
                 department__deleted_at__isnull=True
@@ -78,9 +111,9 @@ class _Rows:
         self.projects = list(models.Project.objects.filter(deleted_at__isnull=True))
         in_play = Q(phase__in=[Phase.PENDING, *HOLDING_PHASES])
         workloads = models.Workload.objects.filter(in_play).defer(*_NOT_NEEDED).order_by("id")
-        self.workloads = _group(workloads, "pool_id")
+        self.workloads = _group(keep.workload_rows.read(workloads), "pool_id")
         alive = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).order_by("id")
-        self.replicas = _group(alive, "workload_id")
+        self.replicas = _group(keep.replica_rows.read(alive.only(*_OF_REPLICAS)), "workload_id")
         holdings = models.ReplicaDevice.objects.filter(replica__ended_at__isnull=True)
         self.holdings: dict[int, list[int]] = defaultdict(list)
         for replica_id, index in holdings.order_by("device__index").values_list(
@@ -110,7 +143,7 @@ def _load_pool(*, pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -
         replicas.update({replica.pk: replica for replica in own})
         if Phase(workload.phase) is Phase.PENDING and workload.stop_requested:
             continue
-        core_workloads.append(_core_workload(workload, own, rows, node_names))
+        core_workloads.append(_kept_workload(workload, own, rows, node_names))
     devices: dict[tuple[str, int], models.Device] = {}
     for node in nodes:
         for device in rows.devices.get(node.pk, []):
@@ -118,7 +151,7 @@ def _load_pool(*, pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -
     return Loaded(
         pool=pool,
         snapshot=facts.Snapshot(
-            nodes=tuple(_core_node(node, rows) for node in nodes),
+            nodes=tuple(_kept_node(node, rows) for node in nodes),
             departments=tuple(_core_departments(pool, rows)),
             projects=tuple(_core_projects(pool, rows)),
             workloads=tuple(core_workloads),
@@ -141,8 +174,12 @@ def _policy(pool: models.NodePool, cluster: models.Cluster) -> facts.Policy:
     )
 
 
-def _core_node(node: models.Node, rows: _Rows) -> facts.Node:
+def _kept_node(node: models.Node, rows: _Rows) -> facts.Node:
     devices: list[models.Device] = rows.devices.get(node.pk, [])  # type: ignore[assignment]
+    return rows.keep.nodes.get(node.pk, (node, *devices), lambda: _core_node(node, devices))
+
+
+def _core_node(node: models.Node, devices: list[models.Device]) -> facts.Node:
     return facts.Node(
         name=node.name,
         devices=tuple(
@@ -204,11 +241,29 @@ def _core_quota(row: models.DepartmentQuota | models.ProjectQuota | None) -> fac
     )
 
 
-def _core_workload(
+def _kept_workload(
     row: models.Workload, own: list[models.Replica], rows: _Rows, node_names: dict[int, str]
 ) -> facts.Workload:
-    wanted_max, wanted_min = _wanted(row, own)
     nominations: list[models.Nomination] = rows.nominations.get(row.pk, [])  # type: ignore[assignment]
+    nominated = tuple(
+        facts.Placement(node=n.node.name, devices=tuple(n.device_indices)) for n in nominations
+    )
+    replicas = [
+        (replica, node_names.get(replica.node_id, ""), tuple(rows.holdings.get(replica.pk, ())))
+        for replica in own
+    ]
+    made_of = (row, nominated, *(part for replica in replicas for part in replica))
+    return rows.keep.workloads.get(
+        row.pk, made_of, lambda: _core_workload(row, replicas, nominated)
+    )
+
+
+def _core_workload(
+    row: models.Workload,
+    replicas: list[tuple[models.Replica, str, tuple[int, ...]]],
+    nominated: tuple[facts.Placement, ...],
+) -> facts.Workload:
+    wanted_max, wanted_min = _wanted(row, [replica for replica, _, _ in replicas])
     return facts.Workload(
         id=row.pk,
         name=row.name,
@@ -226,15 +281,13 @@ def _core_workload(
         submitted_at_us=to_us(row.submitted_at),
         min_replicas=wanted_min,
         max_replicas=wanted_max,
-        replicas=tuple(_core_replica(replica, rows, node_names) for replica in own),
+        replicas=tuple(_core_replica(*replica) for replica in replicas),
         node_labels=row.node_labels,
         gpu_models=frozenset(row.gpu_models),
         checkpoint_at_us=optional_us(row.checkpoint_at),
         running_since_us=optional_us(row.running_since),
         backing_off_until_us=optional_us(row.backing_off_until),
-        nominated=tuple(
-            facts.Placement(node=n.node.name, devices=tuple(n.device_indices)) for n in nominations
-        ),
+        nominated=nominated,
         starving_since_us=optional_us(row.starving_since),
     )
 
@@ -249,15 +302,10 @@ def _wanted(row: models.Workload, own: list[models.Replica]) -> tuple[int, int]:
     return row.max_replicas, row.min_replicas
 
 
-def _core_replica(
-    replica: models.Replica, rows: _Rows, node_names: dict[int, str]
-) -> facts.Replica:
+def _core_replica(replica: models.Replica, node: str, devices: tuple[int, ...]) -> facts.Replica:
     return facts.Replica(
         id=replica.pk,
-        placement=facts.Placement(
-            node=node_names.get(replica.node_id, ""),
-            devices=tuple(rows.holdings.get(replica.pk, [])),
-        ),
+        placement=facts.Placement(node=node, devices=devices),
         phase=ReplicaPhase(replica.phase),
         started_at_us=to_us(replica.running_at or replica.booked_at),
         vacated_for_id=replica.vacated_for_id,

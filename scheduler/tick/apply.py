@@ -349,8 +349,6 @@ def _record_holds(work: _Work, plan: plans.Plan) -> int:
         if row.reason_code != hold.reason.value or row.reason.get("queue") != reason.get("queue"):
             record = _record_decision(work, "deny", row, reason)
             _event(work, row, "waits", record, **reason)
-        row.reason_code = hold.reason.value
-        row.reason = reason
     return changed
 
 

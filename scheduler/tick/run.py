@@ -24,6 +24,8 @@ LOOK_AGAIN_S = 0.05
 MAX_PASSES = 50
 
 Clock = Callable[[], datetime]
+#: What this process read before. It is compared with the tables each time, and believed no further.
+_keep = snapshots.Keep()
 
 
 def utc_now() -> datetime:
@@ -101,7 +103,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
 
 def _decide_and_apply(tally: Tally, clock: Clock) -> bool:
     changed = False
-    cluster, pools = snapshots.load_pools()
+    cluster, pools = snapshots.load_pools(keep=_keep)
     generation = cluster.generation
     for loaded in pools:
         now = clock()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler.core.vocabulary import Reason
-from tests.builders import Cluster
+from dataclasses import replace
+
+from scheduler.core.vocabulary import Reason, ReplicaPhase
+from tests.builders import SECOND_US, Cluster
 
 
 def test_b10_reclaim_restores_a_guarantee_and_never_an_equal_split():
@@ -164,3 +166,40 @@ def test_a_service_of_many_like_replicas_gives_back_as_many_as_are_lacking():
     (victim,) = decision.victims
     assert (len(victim.replica_ids), victim.whole) == (3, False)
     assert given.replicas("wide") == 37
+
+
+def test_what_is_still_starting_is_taken_back_like_what_runs():
+    # Given a card on which borrowed work was placed a moment ago and does not run yet
+    given = (
+        Cluster(gpus="1")
+        .department("d", quota="1")
+        .project("a", of="d", quota="0")
+        .project("c", of="d", quota="1")
+        .training("a-0", of="a", gpu="1", on=0)
+    )
+    (replica,) = given.workloads["a-0"].replicas
+    starting = replace(replica, phase=ReplicaPhase.STARTING)
+    given._change("a-0", replicas=(starting,), running_since_us=None)
+    # When the owner of the guarantee asks, then nobody waits for a start to succeed first
+    outcome = given.training("c-0", of="c", gpu="1").decide()
+    assert outcome.evictions == [("reclaim", "c-0", ["a-0"])]
+    assert outcome.started == []
+    assert given.wait().decide().started == ["c-0"]
+
+
+def test_the_minimum_runtime_of_what_is_still_starting_counts_from_its_placing():
+    given = (
+        Cluster(gpus="1", min_runtime_s=60)
+        .department("d", quota="1")
+        .project("a", of="d", quota="0")
+        .project("c", of="d", quota="1")
+        .training("a-0", of="a", gpu="1", on=0)
+    )
+    (replica,) = given.workloads["a-0"].replicas
+    starting = replace(replica, phase=ReplicaPhase.STARTING)
+    given._change("a-0", replicas=(starting,), running_since_us=None)
+    given.training("c-0", of="c", gpu="1")
+    # Given less than a minute since, then it stays; a start that hangs is not protected for ever
+    assert given.decide().evictions == []
+    given.now_us += 60 * SECOND_US
+    assert given.decide().evictions == [("reclaim", "c-0", ["a-0"])]
