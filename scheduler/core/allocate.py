@@ -11,10 +11,7 @@ from scheduler.core.waiting import Request
 def find_places(session: Session, request: Request) -> list[Place] | None:
     """Take places for ``request`` in the start books if checks 1 to 3 hold, else return None."""
     preemptible = request.workload.preemptible
-    refusal = quota.find_refusal(
-        project=request.project, amount=request.amount, preemptible=preemptible
-    )
-    if refusal is not None:
+    if not quota.passes(project=request.project, amount=request.amount, preemptible=preemptible):
         return None
     return session.placer(session.start).place_all(
         request.shape, request.count, budget_mgpu=budget_of(request)

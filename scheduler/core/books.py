@@ -52,11 +52,26 @@ class NodeBook:
     def copy(self) -> NodeBook:
         """Return a book that can be written without touching this one."""
         twin = NodeBook.__new__(NodeBook)
-        for name in NodeBook.__slots__:
-            setattr(twin, name, getattr(self, name))
-        twin.free_mgpu = list(self.free_mgpu)
-        twin.free_mib = list(self.free_mib)
+        twin.position = self.position
+        twin.name = self.name
+        twin.version = self.version
+        twin.indices = self.indices
+        twin.models = self.models
+        twin.cards_mib = self.cards_mib
+        twin.is_uniform = self.is_uniform
+        twin.is_bounded = self.is_bounded
+        twin.free_mgpu = self.free_mgpu.copy()
+        twin.free_mib = self.free_mib.copy()
+        twin.free_cpu_milli = self.free_cpu_milli
+        twin.free_memory_mib = self.free_memory_mib
         return twin
+
+    def set_to(self, other: NodeBook) -> None:
+        """Set the free amounts to those of ``other``, which is a book of the same node."""
+        self.free_mgpu[:] = other.free_mgpu
+        self.free_mib[:] = other.free_mib
+        self.free_cpu_milli = other.free_cpu_milli
+        self.free_memory_mib = other.free_memory_mib
 
     def positions_of(self, indices: Iterable[int]) -> tuple[int, ...]:
         """Return the positions of the devices with ``indices``; those not there are left out."""
@@ -65,10 +80,12 @@ class NodeBook:
 
     def move(self, shape: Shape, positions: tuple[int, ...], sign: int) -> None:
         """Give back (``sign`` +1) or take (-1) one replica of ``shape`` at ``positions``."""
+        costs = shape.costs
         for at in positions:
-            cost = shape.cost_on(self.cards_mib[at])
+            card_mib = self.cards_mib[at]
+            cost = costs[card_mib] if card_mib in costs else shape.cost_on(card_mib)
             if cost is None:
-                cost = (WHOLE_GPU_MGPU, self.cards_mib[at])
+                cost = (WHOLE_GPU_MGPU, card_mib)
             self.free_mgpu[at] += sign * cost[0]
             self.free_mib[at] += sign * cost[1]
         self.free_cpu_milli += sign * shape.cpu_milli

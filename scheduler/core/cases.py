@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import NoReturn
 
 from scheduler.core.cycle import run
+from scheduler.core.load import open_session
 from scheduler.core.plan import Evict, Hold, Plan, Start
 from scheduler.core.session import Session, placement_of
 from scheduler.core.snapshot import (
@@ -50,10 +51,11 @@ class Case:
 
 def answer_case(case: Case) -> dict[str, object]:
     """Decide ``case`` and return what came of it, in the format of the cases' answers."""
-    session = Session(case.snapshot, policy=case.policy, now_us=0, at_once=True)
+    session = open_session(case.snapshot, policy=case.policy, now_us=0, at_once=True)
     plan = run(session)
     names = {workload.id: workload.name for workload in case.snapshot.workloads}
-    owners = session.owners
+    replicas = [(each.id, row.id) for row in case.snapshot.workloads for each in row.replicas]
+    owners = {**dict(replicas), **session.new_owners}
     holds = {hold.workload_id: hold for hold in plan.holds}
     return {
         "case": case.name,

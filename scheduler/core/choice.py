@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import comb
@@ -10,7 +10,8 @@ from typing import Protocol
 
 from scheduler.core.books import Books
 from scheduler.core.consolidate import Mover, Packing
-from scheduler.core.session import Candidate, Held, Session
+from scheduler.core.jobs import Candidate, Held
+from scheduler.core.session import Session
 from scheduler.core.trial import Trial
 from scheduler.core.victims import Chosen, Cost, Taken, cost_of, ways_to_take
 from scheduler.core.waiting import Request
@@ -52,6 +53,9 @@ class Scope(Protocol):
     @property
     def size(self) -> int:
         """Return how many candidates there may be."""
+
+    def able_nodes(self) -> Mapping[int, int]:
+        """Return, by node, a bound on how many replicas would fit if all candidates were gone."""
 
     def on_node(self, position: int) -> list[Candidate]:
         """Return the candidates with replicas on one node, most willing first."""
@@ -187,21 +191,23 @@ class Search:
             self.reach = 0
         if not found and self._scope.may_straddle:
             sets = (self._greedy_set(group, straddling=True) for group in groups)
-            found = [chosen for chosen in sets if chosen is not None]
-        return min(found, key=cost_of, default=None)
+            found = list(islice((chosen for chosen in sets if chosen is not None), _NEAR))
+        return min(found, key=self._cost_of, default=None)
 
     def _nodes_lacking_least(self) -> list[int]:
         """Return the nodes that could be cleared for the request, those that lack the least first."""
-        session, shape = self._session, self._request.shape
-        firm = session.placer(session.firm_books()).slots(shape).by_node
+        nodes, shape = self._session.later.nodes, self._request.shape
         need = shape.cheapest_mgpu
 
         def lacking(position: int) -> tuple[int, int]:
-            free = session.later.nodes[position].free_mgpu
+            free = nodes[position].free_mgpu
             lacks = sorted([need - mgpu if mgpu < need else 0 for mgpu in free])
             return sum(lacks[: shape.devices]), position
 
-        return sorted([at for at in shape.nodes if firm.get(at)], key=lacking)
+        return sorted([at for at, slots in self._scope.able_nodes().items() if slots], key=lacking)
+
+    def _cost_of(self, chosen: Chosen) -> Cost:
+        return cost_of(chosen, now_us=self._session.now_us)
 
     def _groups(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
         """Part the candidates by node where the request lands on one and lacks nothing but devices."""
@@ -222,7 +228,7 @@ class Search:
             best: tuple[Cost, list[Taken]] | None = None
             for group in groups:
                 for chosen, moves in self._sets(group, wholes, straddling=straddling):
-                    cost = cost_of(chosen, moves=moves)
+                    cost = cost_of(chosen, now_us=self._session.now_us, moves=moves)
                     if best is None or cost < best[0]:
                         best = (cost, chosen)
             if best is not None:
@@ -316,7 +322,7 @@ class Search:
         for group in (candidates, *groups):
             chosen = self._greedy_set(group, straddling=straddling)
             if chosen is not None:
-                cost = cost_of(chosen)
+                cost = self._cost_of(chosen)
                 best = (cost, chosen) if best is None or cost < best[0] else best
         return None if best is None else best[1]
 

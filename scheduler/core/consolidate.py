@@ -9,8 +9,9 @@ from math import comb
 
 from scheduler.core import quota
 from scheduler.core.allocate import budget_of
+from scheduler.core.jobs import Held, Job
 from scheduler.core.placement import Place
-from scheduler.core.session import Held, Job, Session
+from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.waiting import Request
 
@@ -70,9 +71,9 @@ class Mover:
         session = self._session
         found = [
             (job.workload.name, held.place.node, held.place.devices, job, held)
-            for jobs in session.running.values()
+            for jobs in session.roster.running.values()
             for job in jobs.values()
-            if session.is_interruptible(job)
+            if session.roster.is_interruptible(job)
             for held in job.held
             if held.id not in without and held.place.node >= 0
             if session.at_once or held.id >= 0
@@ -157,11 +158,7 @@ def _packing(items: Sequence[_Item], places: Sequence[Place]) -> Packing:
 
 def find_moves(session: Session, request: Request) -> Packing | None:
     """Return the fewest moves that let ``request``, which lacks only devices, start; None if none do."""
-    refusal = quota.find_refusal(
-        project=request.project,
-        amount=request.amount,
-        preemptible=request.workload.preemptible,
-    )
-    if refusal is not None:
+    preemptible = request.workload.preemptible
+    if not quota.passes(project=request.project, amount=request.amount, preemptible=preemptible):
         return None
     return Mover(session, request).find(without=frozenset())

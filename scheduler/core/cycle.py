@@ -7,44 +7,55 @@ evictions complete at once. Both run the same rules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scheduler.core import nomination, preempt, quota, reclaim
 from scheduler.core.allocate import find_places
 from scheduler.core.choice import Found
 from scheduler.core.consolidate import find_moves
-from scheduler.core.fair_share import fair_shares
+from scheduler.core.fair_share import FairShares
 from scheduler.core.holds import explain_waiting
+from scheduler.core.jobs import Job
+from scheduler.core.load import open_session
 from scheduler.core.ordering import Order
-from scheduler.core.plan import Plan
+from scheduler.core.plan import Holds, Plan
 from scheduler.core.record import Recorder
 from scheduler.core.reservation import Reservations
-from scheduler.core.session import Job, Session
+from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.snapshot import Policy, Snapshot
 from scheduler.core.victims import Taken
-from scheduler.core.vocabulary import Kind, Rule
+from scheduler.core.vocabulary import Rule
 from scheduler.core.waiting import Line, Request, Waiting
 
 
 def decide(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
     """Return one live cycle's decisions. Pure: the same input gives the same output."""
-    return run(Session(snapshot, policy=policy, now_us=now_us))
+    return run(open_session(snapshot, policy=policy, now_us=now_us))
 
 
 def settle(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
     """Return one cycle's decisions where evictions complete at once."""
-    return run(Session(snapshot, policy=policy, now_us=now_us, at_once=True))
+    return run(open_session(snapshot, policy=policy, now_us=now_us, at_once=True))
 
 
 def run(session: Session) -> Plan:
     """Run one cycle on ``session``, which afterwards holds the resulting state."""
-    return _Cycle(session).run()
+    return run_on(session, waiting=Waiting(session), shares=FairShares(session))
+
+
+def run_on(session: Session, *, waiting: Waiting, shares: FairShares) -> Plan:
+    """Run one cycle on a state that was brought forward to it."""
+    return _Cycle(session, waiting, shares).run()
 
 
 class _Cycle:
     """One cycle in work: what waits, in which order, and what was decided so far."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, waiting: Waiting, shares: FairShares) -> None:
         self.session = session
+        self.waiting = waiting
+        self.shares = shares
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
@@ -61,25 +72,54 @@ class _Cycle:
 
     def run(self) -> Plan:
         session = self.session
-        departments, projects = fair_shares(session)
+        departments, projects = self.shares.divide()
         if session.policy.fair_share_reclaim:
             _raise_bars(session, departments, projects)
         dropped = nomination.settle_nominations(session, self.recorder)
-        self._evict_broken_gangs()
-        self.waiting = Waiting(session)
+        for workload_id in session.facts.nominees:
+            self._renew_request(session.jobs[workload_id])
+        self._evict_broken_gangs(dropped)
         self.reservations = Reservations(session, self.waiting)
         self.order = Order(session, self.waiting)
+        if not session.policy.consolidation:
+            self._set_hopeless_aside()
         while self._run_pass():
             self._readmit_victims()
         return Plan(
             decisions=self.recorder.decisions(),
-            holds=tuple(explain_waiting(session, self.waiting, self.reservations)),
+            holds=Holds(explain_waiting(session, self.waiting, self.reservations)),
             fair_share_projects=projects,
             fair_share_departments=departments,
             dropped_nominations=dropped,
             starving_ids=self.reservations.starving_ids(),
             reservations=self.reservations.nodes(),
         )
+
+    def _set_hopeless_aside(self) -> None:
+        """Set aside, before any is tried in turn, what is known to fail whatever else is tried."""
+        for group, lines in self.waiting.groups.items():
+            has_places = self._has_places(lines[0])
+            if not has_places:
+                self.swept.add(group)
+            for line in lines:
+                if len(line) and not self._is_worth_a_first_try(line, has_places=has_places):
+                    line.aside = True
+
+    def _is_worth_a_first_try(self, line: Line, *, has_places: bool) -> bool:
+        session = self.session
+        passes = _passes_checks(line)
+        if has_places and passes:
+            return True
+        is_entitled, has_lesser = _is_entitled(line), self._has_lesser_work(line)
+        if not (is_entitled or has_lesser) or self._is_lost(line):
+            return False
+        if passes and self._waits_for_vacated(line):
+            return False
+        if is_entitled:
+            self.searchers[line] = None
+            if reclaim.could_clear(session, line.project, line.shape, line.count):
+                return True
+        return has_lesser and preempt.reach_of(session, line.head()) >= line.count
 
     def _run_pass(self) -> bool:
         """Try until every waiting request is set aside or is a victim of this pass; True: go on."""
@@ -93,16 +133,14 @@ class _Cycle:
 
     def _set_aside(self, line: Line) -> None:
         """Set ``line`` aside, and with it all that need the same places and can't take them either."""
-        line.aside = True
-        self.order.touch(line.project)
+        self.order.set_aside(line)
         group = (line.shape, line.count)
         if group in self.swept or self._has_places(line):
             return
         self.swept.add(group)
         for other in self.waiting.groups[group]:
             if not other.aside and len(other) and not self._may_take(other):
-                other.aside = True
-                self.order.touch(other.project)
+                self.order.set_aside(other)
 
     def _has_places(self, line: Line) -> bool:
         placer = self.session.placer(self.session.start)
@@ -188,7 +226,7 @@ class _Cycle:
 
     def _has_lesser_work(self, line: Line) -> bool:
         """Test whether the project runs preemptible work of lower priority."""
-        candidates = self.session.candidates(line.project)
+        candidates = self.session.roster.candidates(line.project)
         return bool(candidates) and candidates[0].order[0] < line.priority
 
     def _interrupt(self, line: Line, request: Request, rule: Rule, found: Found) -> None:
@@ -220,22 +258,25 @@ class _Cycle:
     def _concerned(self) -> list[Line]:
         """Return the lines whose outcome may be another since the last release.
 
-        Those for whose shape there is a place; those of projects that run something on a node that
-        changed, or lost or started something; those that looked for victims and failed, but for the
-        ones marked as needing devices that none of these nodes gives.
+        Those for whose shape there is a place as there was none before; those of projects that run
+        something on a node that changed, or lost or started something, or may hold more by the limit
+        of their department; those that looked for victims and failed, but for the ones marked as
+        needing devices that none of these nodes gives.
         """
         session = self.session
         start, later = session.placer(session.start), session.placer(session.later)
         changed = {*session.later.log[self.woken_at :]}
         self.woken_at = len(session.later.log)
-        near = {job.project.id for position in changed for job in session.jobs_on(position)}
+        near = {job.project.id for position in changed for job in session.roster.jobs_on(position)}
         near |= self.moved
+        near |= self._siblings_of_moved()
         self.moved.clear()
         lines: dict[Line, None] = dict.fromkeys(self.searchers)
         for (shape, count), group in self.waiting.groups.items():
             if start.slots(shape).total >= count:
-                self.swept.discard((shape, count))
-                lines.update(dict.fromkeys(group))
+                if (shape, count) in self.swept:
+                    self.swept.discard((shape, count))
+                    lines.update(dict.fromkeys(group))
             else:
                 by_node = later.slots(shape).by_node
                 if any(by_node.get(position) for position in changed):
@@ -243,6 +284,17 @@ class _Cycle:
         for project_id in sorted(near):
             lines.update(dict.fromkeys(self.waiting.lines_of[project_id]))
         return list(lines)
+
+    def _siblings_of_moved(self) -> set[int]:
+        """Return the projects of bounded departments of which something started or left."""
+        session = self.session
+        departments = {session.projects[each].department for each in self.moved}
+        return {
+            project.id
+            for department in departments
+            if department is not None and department.is_bounded
+            for project in session.projects_of[department.id]
+        }
 
     def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:
         if has_places and _passes_checks(line):
@@ -291,17 +343,26 @@ class _Cycle:
             if is_other and not line.is_lost and _is_entitled(line):
                 self._wake(line)
 
-    def _evict_broken_gangs(self) -> None:
+    def _evict_broken_gangs(self, dropped: Sequence[int]) -> None:
         """Stop what is left of gangs that lost replicas below their minimum, whole."""
-        for workload in sorted(
-            self.session.snapshot.workloads, key=lambda each: (each.submitted_at_us, each.name)
-        ):
-            job = self.session.jobs.get(workload.id)
-            if job is None or workload.kind is Kind.INFERENCE:
-                continue
-            if job.held and job.live < job.minimum:
+        session = self.session
+        suspects = {*session.broken, *dropped}
+        for job in sorted((session.jobs[each] for each in suspects), key=_by_age):
+            if job.is_broken:
                 self.recorder.lost(job)
-                self.session.lose(job)
+                session.lose(job)
+                self._renew_request(job)
+
+    def _renew_request(self, job: Job) -> None:
+        """Let ``job``'s waiting request be the one that it has by now."""
+        if not self.session.facts.is_paused(job.workload, self.session.now_us):
+            self.waiting.leave(job.workload)
+            self.waiting.enter(job.workload)
+
+
+def _by_age(job: Job) -> tuple[int, str, int]:
+    workload = job.workload
+    return (workload.submitted_at_us, workload.name, workload.id)
 
 
 def _is_entitled(line: Line) -> bool:
@@ -310,14 +371,11 @@ def _is_entitled(line: Line) -> bool:
 
 
 def _passes_checks(line: Line) -> bool:
-    refusal = quota.find_refusal(
-        project=line.project, amount=line.amount, preemptible=line.preemptible
-    )
-    return refusal is None
+    return quota.passes(project=line.project, amount=line.amount, preemptible=line.preemptible)
 
 
 def _raise_bars(session: Session, departments: dict[int, int], projects: dict[int, int]) -> None:
     """Let reclaim measure against the fair share where that is more than the quota."""
     for queues, shares in ((session.departments, departments), (session.projects, projects)):
         for queue_id, queue in queues.items():
-            queue.bar_mgpu = max(queue.quota.quota_mgpu, shares[queue_id])
+            session.set_bar(queue, max(queue.quota.quota_mgpu, shares[queue_id]))

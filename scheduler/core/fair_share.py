@@ -4,10 +4,11 @@ and the bar that the fair-share scope of reclaim measures against.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.session import Queue, Session
+from scheduler.core.queues import Queue
+from scheduler.core.session import Session
 from scheduler.core.units import WHOLE_GPU_MGPU
 
 
@@ -82,32 +83,73 @@ def _waiting_key(claim: Claim) -> tuple[bool, int, str]:
     return (since is None, since or 0, claim.name)
 
 
-def fair_shares(session: Session) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the fair share of every department and every project, in mGPU."""
-    demand, since = _demands(session)
-    of_department: dict[int, list[Queue]] = {each: [] for each in session.departments}
-    for project in session.projects.values():
-        if project.department is not None:
-            of_department[project.department.id].append(project)
-    claims = {
-        department_id: [_claim(each, demand[each.id], since.get(each.id)) for each in projects]
-        for department_id, projects in of_department.items()
-    }
-    departments = divide(
-        total_mgpu=_capacity_mgpu(session),
-        claims=[
-            _claim(
-                department,
-                min(department.limit_mgpu, sum(each.demand_mgpu for each in claims[department.id])),
-                _earliest(claims[department.id]),
+class FairShares:
+    """The fair share of every queue, divided anew only where something was counted since."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._capacity_mgpu = _capacity_mgpu(session)
+        self._claims: dict[int, dict[int, Claim]] = {each: {} for each in session.departments}
+        self._stale = set(session.departments)
+        self._departments: dict[int, int] = {}
+        self._projects: dict[int, dict[int, int]] = {}
+
+    def divide(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the fair share of every department and every project, in mGPU."""
+        stale = self._renew_claims()
+        if stale:
+            before = self._departments
+            self._departments = divide(
+                total_mgpu=self._capacity_mgpu, claims=self._department_claims()
             )
-            for department in session.departments.values()
-        ],
+            for department_id, share in self._departments.items():
+                if department_id in stale or before.get(department_id) != share:
+                    claims = list(self._claims[department_id].values())
+                    self._projects[department_id] = divide(total_mgpu=share, claims=claims)
+        projects = {key: share for parts in self._projects.values() for key, share in parts.items()}
+        return dict(self._departments), projects
+
+    def queue_changed(self, queue: Queue) -> None:
+        """Note that the bounds of ``queue`` are others."""
+        if queue.department is None:
+            self._stale.add(queue.id)
+        else:
+            self._session.facts.changed_projects.add(queue.id)
+
+    def _renew_claims(self) -> set[int]:
+        """Bring the claims up to date; return the departments in which one is another."""
+        session = self._session
+        stale, self._stale = self._stale, set()
+        for project_id in session.facts.changed_projects:
+            project = session.projects[project_id]
+            assert project.department is not None
+            claim = _project_claim(session, project)
+            claims = self._claims[project.department.id]
+            if claims.get(project_id) != claim:
+                claims[project_id] = claim
+                stale.add(project.department.id)
+        session.facts.changed_projects.clear()
+        return stale
+
+    def _department_claims(self) -> list[Claim]:
+        claims = []
+        for department in self._session.departments.values():
+            parts = self._claims[department.id].values()
+            demand_mgpu = min(department.limit_mgpu, sum([each.demand_mgpu for each in parts]))
+            claims.append(_claim(department, demand_mgpu, _earliest(parts)))
+        return claims
+
+
+def _project_claim(session: Session, project: Queue) -> Claim:
+    """Return what a project could hold (non-preemptible work only within its quota), and since when its
+    longest-waiting workload waits.
+    """
+    facts = session.facts
+    firm_mgpu = min(
+        facts.firm_mgpu(project.id), max(project.quota.quota_mgpu, project.protected_mgpu)
     )
-    projects: dict[int, int] = {}
-    for department_id, parts in claims.items():
-        projects |= divide(total_mgpu=departments[department_id], claims=parts)
-    return departments, projects
+    demand_mgpu = min(project.limit_mgpu, facts.lent_mgpu(project.id) + firm_mgpu)
+    return _claim(project, demand_mgpu, facts.waiting_since_us(project.id))
 
 
 def _claim(queue: Queue, demand_mgpu: int, since_us: int | None) -> Claim:
@@ -122,7 +164,7 @@ def _claim(queue: Queue, demand_mgpu: int, since_us: int | None) -> Claim:
     )
 
 
-def _earliest(claims: Sequence[Claim]) -> int | None:
+def _earliest(claims: Iterable[Claim]) -> int | None:
     known = [claim.waiting_since_us for claim in claims if claim.waiting_since_us is not None]
     return min(known, default=None)
 
@@ -130,33 +172,8 @@ def _earliest(claims: Sequence[Claim]) -> int | None:
 def _capacity_mgpu(session: Session) -> int:
     return sum(
         WHOLE_GPU_MGPU
-        for node in session.snapshot.nodes
+        for node in session.nodes
         if node.schedulable
         for device in node.devices
         if device.healthy
     )
-
-
-def _demands(session: Session) -> tuple[dict[int, int], Mapping[int, int]]:
-    """Return what each project could hold (non-preemptible work only within its quota), and since
-    when its longest-waiting workload waits.
-    """
-    lent = dict.fromkeys(session.projects, 0)
-    firm = dict.fromkeys(session.projects, 0)
-    since: dict[int, int] = {}
-    for workload in session.snapshot.workloads:
-        wanted = max(workload.min_replicas, workload.max_replicas)
-        live = len(workload.replicas)
-        amount = session.shapes.of(workload).replica_mgpu * max(wanted, live)
-        (lent if workload.preemptible else firm)[workload.project_id] += amount
-        if live < wanted:
-            before = since.get(workload.project_id, workload.submitted_at_us)
-            since[workload.project_id] = min(before, workload.submitted_at_us)
-    return {
-        project_id: min(
-            queue.limit_mgpu,
-            lent[project_id]
-            + min(firm[project_id], max(queue.quota.quota_mgpu, queue.protected_mgpu)),
-        )
-        for project_id, queue in session.projects.items()
-    }, since

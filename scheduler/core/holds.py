@@ -2,104 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from scheduler.core import quota
 from scheduler.core.lacks import Shortages
-from scheduler.core.plan import Hold
+from scheduler.core.placement import Placer
+from scheduler.core.plan import Hold, HoldGroup
 from scheduler.core.quota import Refusal
 from scheduler.core.reservation import Reservations
 from scheduler.core.session import Session
+from scheduler.core.shape import Shape
 from scheduler.core.vocabulary import Reason
-from scheduler.core.waiting import Line, Request, Waiting
+from scheduler.core.waiting import Line, Waiting
 
 
 def explain_waiting(
     session: Session, waiting: Waiting, reservations: Reservations
-) -> Iterator[Hold]:
+) -> Iterator[HoldGroup]:
     """Yield a reason for everything that waits, by the state at the end of the cycle."""
-    shortages = Shortages(session, session.start)
+    reasons = _Reasons(session, reservations)
     for line in waiting:
-        if not len(line):
-            continue
-        finding = _find(session, line, reservations, shortages)
-        for workload in line.waiting():
-            yield finding.hold(workload.id)
-    yield from _backing_off(session)
+        if len(line):
+            yield HoldGroup(reasons.find(line), line.waiting_ids())
+    for hold in _backing_off(session):
+        yield HoldGroup(hold, (hold.workload_id,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
-    """A line's reason: what a hold says, but for the workload."""
+class _Reasons:
+    """Reasons, found once for all that wait for the same: those of like requests are one object."""
 
-    reason: Reason
-    refusal: Refusal | None = None
-    resource: str = "gpu"
-    requested: int | None = None
-    free: int | None = None
-    largest: int | None = None
-    lacks: Mapping[str, int] | None = None
-    kept_for_id: int | None = None
-    never: bool = False
+    def __init__(self, session: Session, reservations: Reservations) -> None:
+        self._session = session
+        self._reservations = reservations
+        self._shortages = Shortages(session, session.start)
+        self._found: dict[tuple[Shape, Shape, int, bool], Hold] = {}
 
-    def hold(self, workload_id: int) -> Hold:
-        """Return the hold of one workload of the line."""
-        refusal = self.refusal
-        if refusal is None:
-            return Hold(
-                workload_id=workload_id,
-                reason=self.reason,
-                resource=self.resource,
-                requested=self.requested,
-                free=self.free,
-                largest=self.largest,
-                lacks=self.lacks or {},
-                kept_for_id=self.kept_for_id,
-                never=self.never,
-            )
-        over_limit = refusal.reason is Reason.OVER_LIMIT
+    def find(self, line: Line) -> Hold:
+        """Return why the requests of ``line`` wait; the workload named is the first that was found."""
+        refusal = _refusal_of(self._session, line)
+        never = _is_hopeless(self._session, line)
+        if refusal is not None:
+            return _refused(refusal, line.first_id, never=never)
+        shape = line.shape
+        if self._reservations.exist:
+            shape = self._reservations.bar(line.head()).shape
+        key = (line.shape, shape, line.count, never)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._find(line, shape, never=never)
+        return found
+
+    def _find(self, line: Line, shape: Shape, *, never: bool) -> Hold:
+        """Return why there are no devices for ``line``, which may use those of ``shape`` only."""
+        session = self._session
+        start, now = session.placer(session.start), session.placer(session.now)
+        if shape is not line.shape and _fits(start, line.shape, line.count):
+            return _kept(Reason.RESERVED, line, self._reservations.owner_of(line.shape))
+        if session.now is not session.start and _fits(now, shape, line.count):
+            return _kept(Reason.NOMINATED, line, _nominee_on(session, shape))
+        shortage = self._shortages.find(line.shape, line.count)
         return Hold(
-            workload_id=workload_id,
-            reason=refusal.reason,
-            level=refusal.queue.level,
-            queue_id=refusal.queue.id,
-            resource=refusal.resource,
-            limit=refusal.bound if over_limit else None,
-            quota=None if over_limit else refusal.bound,
-            allocated=refusal.have,
-            requested=refusal.requested,
-            never=self.never,
+            workload_id=line.first_id,
+            reason=shortage.reason,
+            resource=shortage.resource,
+            requested=shortage.requested,
+            free=shortage.free,
+            largest=shortage.largest,
+            lacks=shortage.lacks,
+            never=never or shortage.reason is Reason.NO_MATCHING_NODE,
         )
 
 
-def _find(
-    session: Session, line: Line, reservations: Reservations, shortages: Shortages
-) -> _Finding:
-    refusal = _refusal_of(session, line)
-    never = _is_hopeless(session, line)
-    if refusal is not None:
-        return _Finding(reason=refusal.reason, refusal=refusal, never=never)
-    request = reservations.bar(line.head())
-    if request.shape is not line.shape and _fits(session, line.head()):
-        owner = reservations.owner_of(line.shape)
-        return _kept(Reason.RESERVED, line, owner)
-    if session.now is not session.start and _fits_now(session, request):
-        return _kept(Reason.NOMINATED, line, _nominee_on(session, request))
-    shortage = shortages.find(line.shape, line.count)
-    return _Finding(
-        reason=shortage.reason,
-        resource=shortage.resource,
-        requested=shortage.requested,
-        free=shortage.free,
-        largest=shortage.largest,
-        lacks=shortage.lacks,
-        never=never or shortage.reason is Reason.NO_MATCHING_NODE,
+def _refused(refusal: Refusal, workload_id: int, *, never: bool) -> Hold:
+    over_limit = refusal.reason is Reason.OVER_LIMIT
+    return Hold(
+        workload_id=workload_id,
+        reason=refusal.reason,
+        level=refusal.queue.level,
+        queue_id=refusal.queue.id,
+        resource=refusal.resource,
+        limit=refusal.bound if over_limit else None,
+        quota=None if over_limit else refusal.bound,
+        allocated=refusal.have,
+        requested=refusal.requested,
+        never=never,
     )
 
 
-def _kept(reason: Reason, line: Line, owner: int | None) -> _Finding:
-    return _Finding(reason=reason, requested=line.amount.mgpu, kept_for_id=owner)
+def _kept(reason: Reason, line: Line, owner: int | None) -> Hold:
+    return Hold(
+        workload_id=line.first_id, reason=reason, requested=line.amount.mgpu, kept_for_id=owner
+    )
 
 
 def _refusal_of(session: Session, line: Line) -> Refusal | None:
@@ -122,17 +115,13 @@ def _refusal_of(session: Session, line: Line) -> Refusal | None:
     )
 
 
-def _fits(session: Session, request: Request) -> bool:
-    return session.placer(session.start).slots(request.shape).total >= request.count
+def _fits(placer: Placer, shape: Shape, count: int) -> bool:
+    return placer.slots(shape).total >= count
 
 
-def _fits_now(session: Session, request: Request) -> bool:
-    return session.placer(session.now).slots(request.shape).total >= request.count
-
-
-def _nominee_on(session: Session, request: Request) -> int | None:
-    """Return the first workload for which places are kept where the request would fit."""
-    slots = session.placer(session.now).slots(request.shape).by_node
+def _nominee_on(session: Session, shape: Shape) -> int | None:
+    """Return the first workload for which places are kept where ``shape`` would fit."""
+    slots = session.placer(session.now).slots(shape).by_node
     ids = [
         (job.workload.submitted_at_us, job.workload.id)
         for job in session.keeping.values()
@@ -149,7 +138,7 @@ def _is_hopeless(session: Session, line: Line) -> bool:
 
 
 def _backing_off(session: Session) -> Iterator[Hold]:
-    for workload in session.snapshot.workloads:
+    for workload in session.facts.paused.values():
         until_us = workload.backing_off_until_us
         if until_us is not None and until_us > session.now_us:
             yield Hold(workload_id=workload.id, reason=Reason.BACKING_OFF, next_try_at_us=until_us)

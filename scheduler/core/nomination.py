@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from scheduler.core.jobs import Job
 from scheduler.core.record import Recorder
-from scheduler.core.session import Job, Session
-from scheduler.core.snapshot import Workload
-from scheduler.core.vocabulary import ReplicaPhase
+from scheduler.core.session import Session
 
 
 def settle_nominations(session: Session, recorder: Recorder) -> tuple[int, ...]:
     """Start the nominees whose places are free, drop what can never come free; return the dropped."""
     dropped = []
-    nominees = [each for each in session.snapshot.workloads if each.nominated]
+    nominees = session.facts.nominees.values()
     for workload in sorted(nominees, key=lambda each: (each.submitted_at_us, each.name, each.id)):
         job = session.jobs[workload.id]
         if _is_void(session, job):
@@ -29,36 +28,24 @@ def _may_start_now(session: Session, job: Job) -> bool:
     A victim that was in the way by a limit may leave other devices free meanwhile; a start beside it
     would lift its queue above the limit for as long as it saves.
     """
-    if _is_paused(session, job.workload) or job.stopping:
+    if session.facts.is_paused(job.workload, session.now_us) or job.leaving:
         return False
-    return job.workload.id not in _vacated_for(session) and _is_free(session, job)
-
-
-def _vacated_for(session: Session) -> set[int]:
-    return {
-        replica.vacated_for_id
-        for workload in session.snapshot.workloads
-        for replica in workload.replicas
-        if replica.phase is ReplicaPhase.STOPPING and replica.vacated_for_id is not None
-    }
-
-
-def _is_paused(session: Session, workload: Workload) -> bool:
-    until_us = workload.backing_off_until_us
-    return until_us is not None and until_us > session.now_us
+    return job.workload.id not in session.facts.vacating and _is_free(session, job)
 
 
 def _is_void(session: Session, job: Job) -> bool:
     """Test whether the places can never come free: gone, unfit, not asked for, or held by others."""
     workload = job.workload
-    if len(job.kept) != len(workload.nominated) or _is_paused(session, workload):
+    if len(job.kept) != len(workload.nominated) or session.facts.is_paused(
+        workload, session.now_us
+    ):
         return True
     if len(job.held) + len(job.kept) > job.wanted:
         return True
     nodes = session.now.nodes
     if any(place.node not in job.shape.nodes for place in job.kept):
         return True
-    stopping = _stopping_by_node(session)
+    stopping = session.facts.stopping_on
     return any(
         _is_short(session, job, at) and not stopping.get(nodes[at].name)
         for at in sorted({place.node for place in job.kept})
@@ -85,13 +72,3 @@ def _is_short(session: Session, job: Job, at: int) -> bool:
     for place in places:
         node.move(job.shape, place.devices, 1)
     return short
-
-
-def _stopping_by_node(session: Session) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for workload in session.snapshot.workloads:
-        for replica in workload.replicas:
-            if replica.phase is ReplicaPhase.STOPPING:
-                name = replica.placement.node
-                counts[name] = counts.get(name, 0) + 1
-    return counts

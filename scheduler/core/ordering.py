@@ -13,10 +13,11 @@ its *bottleneck*, is smallest.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from scheduler.core.queues import Queue
 from scheduler.core.quota import passes_guarantees
-from scheduler.core.session import Queue, Session
+from scheduler.core.session import Session
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.waiting import Entry, Line, Waiting
 
@@ -46,32 +47,74 @@ def standing(queue: Queue, request_mgpu: int) -> Standing:
     return (1, -queue.quota.rank, int(not weight), surplus)
 
 
+#: Where a request stands inside its project.
+LineKey = tuple[int, bool, int, str, int]
+#: A line on a project's way, by where its first request stands.
+_Station = tuple[LineKey, Line]
+
+
 class _Way:
     """A project's way to its first request worth trying, and all lines that judge it, in order."""
 
-    __slots__ = ("bottleneck", "line", "stations")
+    __slots__ = ("_lines", "_stands", "_stations", "bottleneck", "line")
 
-    def __init__(self, stations: list[_Station]) -> None:
-        self.stations = stations
+    def __init__(self, stands: _Stands, lines: Sequence[Line]) -> None:
+        self._stands = stands
+        self._lines = lines
+        self._stations: list[_Station] | None = None
         self.line: Line | None = None
         self.bottleneck: QueueKey | None = None
 
+    @property
+    def stations(self) -> list[_Station]:
+        """Return the lines that judge the project, in order."""
+        if self._stations is None:
+            self._stations = [
+                (line.head_key, line)
+                for line in self._lines
+                if line.first != len(line.entries) and _judges(line)
+            ]
+            self._stations.sort(key=_station_key)
+        return self._stations
 
-class _Station:
-    """One line on the way: where its first request stands, and how the project stands with it."""
+    def stand(self, line: Line) -> Standing:
+        """Return how the project stands with a request of ``line``."""
+        return self._stands.of(line.amount.mgpu)
 
-    __slots__ = ("key", "line", "stand")
 
-    def __init__(self, line: Line, stand: Standing) -> None:
-        self.key = line.key
-        self.line = line
-        self.stand = stand
+class _Stands:
+    """Where one queue stands by the amount asked for, kept while it holds as much."""
+
+    __slots__ = ("_found", "_held_mgpu", "_queue")
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._held_mgpu = queue.alloc_mgpu
+        self._found: dict[int, Standing] = {}
+
+    def of(self, mgpu: int) -> Standing:
+        """Return where the queue stands with a request for ``mgpu``."""
+        if self._held_mgpu != self._queue.alloc_mgpu:
+            self._held_mgpu = self._queue.alloc_mgpu
+            self._found = {}
+        stand = self._found.get(mgpu)
+        if stand is None:
+            stand = self._found[mgpu] = standing(self._queue, mgpu)
+        return stand
 
 
 class Order:
     """Chooses the next line to try. What did not change since the last choice is not looked at again."""
 
-    __slots__ = ("_bottlenecks", "_departments", "_dirty", "_session", "_waiting", "_ways")
+    __slots__ = (
+        "_bottlenecks",
+        "_departments",
+        "_dirty",
+        "_session",
+        "_stands",
+        "_waiting",
+        "_ways",
+    )
 
     def __init__(self, session: Session, waiting: Waiting) -> None:
         self._session = session
@@ -82,6 +125,11 @@ class Order:
                 self._departments[project.department.id].append(project)
         self._dirty = dict(session.projects)
         self._ways: dict[int, _Way] = {}
+        self._stands = {
+            queue: _Stands(queue)
+            for queues in (session.departments, session.projects)
+            for queue in queues.values()
+        }
         #: By department: its bottleneck and the line at the end.
         self._bottlenecks: dict[int, tuple[QueueKey, Line]] = {}
 
@@ -91,6 +139,13 @@ class Order:
         if protected and project.department is not None:
             for sibling in self._departments[project.department.id]:
                 self._dirty[sibling.id] = sibling
+
+    def set_aside(self, line: Line) -> None:
+        """Set ``line`` aside. Only where its project stops at it does that change anything."""
+        line.aside = True
+        way = self._ways.get(line.project.id)
+        if way is None or way.line is line:
+            self._dirty[line.project.id] = line.project
 
     def next(self) -> Line | None:
         """Return the line whose first request is to be tried next, or None when none is left."""
@@ -116,29 +171,23 @@ class Order:
 
     def _find_way(self, project: Queue) -> _Way:
         """Return the way to the first line that is not known to fail."""
-        stands: dict[int, Standing] = {}
-        stations = []
-        for line in self._waiting.lines_of[project.id]:
-            if line.first == len(line.entries) or not _judges(line):
+        lines = self._waiting.lines_of[project.id]
+        way = _Way(self._stands[project], lines)
+        if all(line.aside or line.first == len(line.entries) for line in lines):
+            return way
+        stations = way.stations
+        for number, (key, line) in enumerate(stations):
+            if line.aside:
                 continue
-            mgpu = line.amount.mgpu
-            stand = stands.get(mgpu)
-            if stand is None:
-                stand = stands[mgpu] = standing(project, mgpu)
-            stations.append(_Station(line, stand))
-        stations.sort(key=_station_key)
-        way = _Way(stations)
-        end = next((each for each in stations if not each.line.aside), None)
-        if end is not None:
-            way.line = end.line
-            worst = (end.stand, end.key[2])
-            for station in stations:
-                if station is end:
-                    break
-                at = _last_before(station, end.key)
-                if (station.stand, at) > worst:
-                    worst = (station.stand, at)
+            worst = (way.stand(line), key[2])
+            for before, other in stations[:number]:
+                at = _last_before(before, other, key)
+                stand = way.stand(other)
+                if (stand, at) > worst:
+                    worst = (stand, at)
+            way.line = line
             way.bottleneck = (*worst, project.name, project.id)
+            break
         return way
 
     def _find_bottleneck(self, department_id: int) -> tuple[QueueKey, Line] | None:
@@ -157,66 +206,67 @@ class Order:
         #: By amount asked for: the latest first submission among the requests tried.
         latest = {line.amount.mgpu: line.entries[line.first][0]}
         for project in projects:
-            _note_tried(latest, self._ways[project.id].stations, bottleneck, line)
+            _note_tried(latest, self._ways[project.id], bottleneck, line)
         department = self._session.departments[department_id]
-        worst = max((standing(department, mgpu), at) for mgpu, at in latest.items())
+        stands = self._stands[department]
+        worst = max((stands.of(mgpu), at) for mgpu, at in latest.items())
         return (*worst, department.name, department.id), line
 
 
-_LineKey = tuple[int, bool, int, str, int]
-
-
-def _note_tried(
-    latest: dict[int, int], stations: Iterable[_Station], bottleneck: QueueKey, end: Line
-) -> None:
+def _note_tried(latest: dict[int, int], way: _Way, bottleneck: QueueKey, end: Line) -> None:
     """Note what a project asks for on its way to where it stops: its first request with a key above the
     bottleneck, or the request at ``end``.
     """
     stand = bottleneck[0]
-    stop: _LineKey | None = None
+    stop: LineKey | None = None
     tried = []
-    for station in stations:
-        if stop is not None and station.key > stop:
+    for key, line in way.stations:
+        if stop is not None and key > stop:
             break
-        here: _LineKey | None = None
-        if station.line is end or station.stand > stand:
-            here = station.key
-        elif station.stand == stand:
-            here = _first_above(station, bottleneck)
+        here: LineKey | None = None
+        if line is end:
+            here = key
+        else:
+            own = way.stand(line)
+            if own > stand:
+                here = key
+            elif own == stand:
+                here = _first_above(key, line, bottleneck)
         if here is not None and (stop is None or here < stop):
             stop = here
-        tried.append(station)
-    for station in tried:
-        if stop is not None and station.key >= stop:
+        tried.append((key, line))
+    for key, line in tried:
+        if stop is not None and key >= stop:
             continue
-        at = _last_before(station, stop)
-        mgpu = station.line.amount.mgpu
+        at = _last_before(key, line, stop)
+        mgpu = line.amount.mgpu
         if mgpu not in latest or latest[mgpu] < at:
             latest[mgpu] = at
 
 
-def _first_above(station: _Station, bottleneck: QueueKey) -> _LineKey | None:
+def _first_above(key: LineKey, line: Line, bottleneck: QueueKey) -> LineKey | None:
     """Return where the first request stands that, at the same standing, is above the bottleneck."""
-    line = station.line
     if not line.aside:
-        return station.key
+        return key
     _, submitted, name, queue_id = bottleneck
     # Submissions are whole numbers: "after s" is "at or after s + 1".
     later_name = (line.project.name, line.project.id) > (name, queue_id)
     least = submitted if later_name else submitted + 1
-    at = bisect_left(line.entries, least, lo=line.first, key=_submitted)
-    return line.key_at(at) if at < len(line.entries) else None
+    entries = line.entries
+    if entries[-1][0] < least:
+        return None
+    return line.key_at(bisect_left(entries, least, lo=line.first, key=_submitted))
 
 
-def _last_before(station: _Station, end: _LineKey | None) -> int:
+def _last_before(key: LineKey, line: Line, end: LineKey | None) -> int:
     """Return the first submission of the line's last request that stands before ``end``; its first
-    request does.
+    request, at ``key``, does.
     """
-    line = station.line
-    if end is None or station.key[:2] < end[:2]:
-        return line.entries[-1][0]
-    at = bisect_left(line.entries, end[2:], lo=line.first, key=_entry_key)
-    return line.entries[at - 1][0]
+    entries = line.entries
+    if end is None or key[:2] < end[:2] or entries[-1][:3] < end[2:]:
+        return entries[-1][0]
+    at = bisect_left(entries, end[2:], lo=line.first, key=_entry_key)
+    return entries[at - 1][0]
 
 
 def _judges(line: Line) -> bool:
@@ -230,8 +280,8 @@ def _first(entry: tuple[QueueKey, Line]) -> QueueKey:
     return entry[0]
 
 
-def _station_key(station: _Station) -> _LineKey:
-    return station.key
+def _station_key(station: _Station) -> LineKey:
+    return station[0]
 
 
 def _submitted(entry: Entry) -> int:

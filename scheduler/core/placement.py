@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.core.alike import Alike, Best
 from scheduler.core.books import Books, NodeBook
@@ -15,8 +15,7 @@ from scheduler.core.shape import Shape
 _Preference = Callable[[NodeBook, tuple[int, ...]], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where one replica goes: the node's position, its devices' positions, what it counts as."""
 
     node: int
@@ -35,6 +34,12 @@ class Placer:
         self._alike = Alike(books, self.rater)
         self._best: dict[Shape, Best] = {}
         self._slots: dict[Shape, SlotCount] = {}
+
+    def set_mix(self, mix: Mix, *, spread: bool) -> None:
+        """Rate by another mix from now on."""
+        self.rater = Rater(mix, spread=spread)
+        self._alike = Alike(self.books, self.rater)
+        self._best.clear()
 
     def slots(self, shape: Shape) -> SlotCount:
         """Return the count, kept up to date, of how many replicas of ``shape`` fit."""

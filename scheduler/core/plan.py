@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from scheduler.core.snapshot import Placement
 from scheduler.core.vocabulary import Level, Reason, Rule
@@ -115,6 +116,46 @@ class Hold:
 _AMOUNTS = ("limit", "quota", "allocated", "requested", "free", "largest", "next_try_at_us")
 
 
+class HoldGroup(NamedTuple):
+    """Workloads that wait for one and the same reason. The one that ``hold`` names is any such."""
+
+    hold: Hold
+    workload_ids: tuple[int, ...]
+
+
+class Holds:
+    """Why everything that waits waits: a reason for each line of like requests, told for each workload.
+
+    Iterating gives one ``Hold`` a workload. Who only needs what differs reads ``groups``.
+    """
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: Iterable[HoldGroup] = ()) -> None:
+        self.groups = tuple(groups)
+
+    def __len__(self) -> int:
+        return sum(len(group.workload_ids) for group in self.groups)
+
+    def __iter__(self) -> Iterator[Hold]:
+        for group in self.groups:
+            for workload_id in group.workload_ids:
+                if workload_id == group.hold.workload_id:
+                    yield group.hold
+                else:
+                    yield replace(group.hold, workload_id=workload_id)
+
+    def __eq__(self, other: object) -> bool:
+        """Test whether the same waits for the same reasons, in whatever order it is told."""
+        if not isinstance(other, Holds):
+            return NotImplemented
+        return {each.workload_id: each for each in self} == {
+            each.workload_id: each for each in other
+        }
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 Decision = Start | Evict
 
 
@@ -123,7 +164,7 @@ class Plan:
     """One cycle's result. ``decisions`` in the order in which they were made."""
 
     decisions: tuple[Decision, ...]
-    holds: tuple[Hold, ...]
+    holds: Holds
     #: Fair share by project id and by department id, in mGPU, for showing.
     fair_share_projects: Mapping[int, int] = field(default_factory=dict)
     fair_share_departments: Mapping[int, int] = field(default_factory=dict)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
+from scheduler.core.books import NodeBook
 from scheduler.core.choice import Found, Search
-from scheduler.core.session import Candidate, Session
+from scheduler.core.jobs import Candidate
+from scheduler.core.session import Session
+from scheduler.core.shape import Shape
+from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.victims import Chosen, Taken, row_of
 from scheduler.core.waiting import Request
 
@@ -25,20 +29,33 @@ class PreemptScope:
     @property
     def has_further(self) -> bool:
         """Test whether some candidate may have further replicas."""
-        return self._session.has_elastic(self._request.project)
+        return self._session.roster.has_elastic(self._request.project)
 
     @property
     def size(self) -> int:
         """Return how many candidates there may be."""
-        return len(self._session.candidates(self._request.project))
+        return len(self._session.roster.candidates(self._request.project))
+
+    def able_nodes(self) -> Mapping[int, int]:
+        """Return, by node, a bound on how many replicas would fit if all candidates were gone."""
+        session = self._session
+        return session.placer(session.firm_books()).slots(self._request.shape).by_node
 
     def on_node(self, position: int) -> list[Candidate]:
         """Return the candidates with replicas on one node, most willing first."""
-        return [
-            candidate
-            for candidate in self.ranked()
-            if any(held.place.node == position for held in candidate.job.held)
-        ]
+        project = self._request.project
+        row = row_of(project)
+        found = []
+        for job in self._session.roster.jobs_on(position):
+            candidate = job.candidate
+            if job.project is not project or candidate is None:
+                continue
+            if candidate.order[0] >= self._request.workload.priority:
+                continue
+            if any(held.place.node == position for held in job.held):
+                candidate.row = row
+                found.append(candidate)
+        return sorted(found, key=lambda candidate: candidate.order)
 
     def ranked(self) -> Iterator[Candidate]:
         """Yield the project's lesser work, most willing first."""
@@ -46,7 +63,7 @@ class PreemptScope:
         row = row_of(project)
         lesser = takewhile(
             lambda candidate: candidate.order[0] < self._request.workload.priority,
-            list(self._session.candidates(project)),
+            list(self._session.roster.candidates(project)),
         )
         for candidate in lesser:
             candidate.row = row
@@ -91,11 +108,46 @@ def find_victims(session: Session, request: Request) -> tuple[Found | None, Mark
     """Return the victims inside the project that let ``request`` start; or a mark, where even all of
     its lesser work leaves too few devices.
     """
+    if not session.policy.consolidation:
+        reach = reach_of(session, request)
+        if reach < request.count:
+            return None, Mark(reach, len(session.later.log))
     search = Search(session, request, PreemptScope(session, request))
     found = search.find()
     if found is None and search.reach is not None and search.reach < request.count:
         return None, Mark(search.reach, len(session.later.log))
     return found, None
+
+
+def reach_of(session: Session, request: Request) -> int:
+    """Return how many replicas would fit if all lesser work of the project were gone."""
+    shape, later = request.shape, session.later
+    slots = session.placer(later).slots(shape)
+    reach = slots.total
+    held = session.roster.lesser_devices(request.project, request.workload.priority)
+    for position, lesser in held.items():
+        before = slots.by_node.get(position)
+        if before is not None and _may_gain(later.nodes[position], lesser, shape):
+            reach += _reach_on(session, request, position) - before
+    return reach
+
+
+def _may_gain(node: NodeBook, lesser: Mapping[int, int], shape: Shape) -> bool:
+    """Test, quickly, whether another replica might fit once devices have ``lesser`` mGPU more free."""
+    need = shape.request_mgpu
+    if not shape.devices or shape.gpu_memory_mib:
+        return True
+    free = node.free_mgpu
+    lacking = shape.devices - len(lesser)
+    if lacking > 0 and shape.is_whole and free.count(WHOLE_GPU_MGPU) < lacking:
+        return False
+    able = 0
+    for at, mgpu in lesser.items():
+        able += free[at] + mgpu >= need
+    if not able or shape.devices == 1:
+        return able > 0
+    others = sum([mgpu >= need for at, mgpu in enumerate(free) if at not in lesser])
+    return able + others >= shape.devices
 
 
 def renewed(session: Session, request: Request, mark: Mark) -> Mark | None:
@@ -118,9 +170,9 @@ def _reach_on(session: Session, request: Request, position: int) -> int:
     node = session.later.nodes[position]
     out = [
         (job.shape, held.place.devices)
-        for job in session.jobs_on(position)
+        for job in session.roster.jobs_on(position)
         if job.project is request.project and job.workload.priority < request.workload.priority
-        if session.is_interruptible(job)
+        if session.roster.is_interruptible(job)
         for held in job.held
         if held.place.node == position
     ]

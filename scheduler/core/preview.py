@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduler.core.cycle import run
-from scheduler.core.plan import Evict, Hold, Plan, Start
-from scheduler.core.session import Session
+from scheduler.core.load import open_session
+from scheduler.core.plan import Evict, Holds, Plan, Start
 from scheduler.core.snapshot import Policy, QueueQuota, Replica, Snapshot, Workload
 from scheduler.core.vocabulary import Level, Rule
 
@@ -31,7 +31,7 @@ class Preview:
     #: Workloads that run now and would be interrupted at some point.
     interruptions: tuple[Interruption, ...]
     #: Why each workload that would wait at the end waits.
-    holds: tuple[Hold, ...]
+    holds: Holds
     #: Replicas at the end, by workload id; those with none are left out.
     replicas: dict[int, int]
     plan: Plan
@@ -52,7 +52,7 @@ class Difference:
 
 def preview(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Preview:
     """Return what a cycle on ``snapshot`` would do, evictions complete at once."""
-    session = Session(snapshot, policy=policy, now_us=now_us, at_once=True)
+    session = open_session(snapshot, policy=policy, now_us=now_us, at_once=True)
     plan = run(session)
     replicas = {job.workload.id: len(job.held) for job in session.jobs.values() if job.held}
     return Preview(

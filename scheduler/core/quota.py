@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.core.plan import Check
-from scheduler.core.session import Amount, Queue
+from scheduler.core.queues import Amount, Queue
 from scheduler.core.snapshot import UNLIMITED
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Reason
@@ -34,38 +34,63 @@ def levels(project: Queue) -> tuple[Queue, ...]:
 
 def find_refusal(*, project: Queue, amount: Amount, preemptible: bool) -> Refusal | None:
     """Return the first of checks 1 and 2 that ``amount`` fails, or None."""
+    if passes(project=project, amount=amount, preemptible=preemptible):
+        return None
     for queue in levels(project):
         if not _fits_limit(queue, amount):
             return _refusal(Reason.OVER_LIMIT, queue, _limit_rows(queue, amount))
-    if not preemptible:
-        for queue in levels(project):
-            if not fits_guarantee(queue, amount):
-                return _refusal(
-                    Reason.NON_PREEMPTIBLE_OVER_QUOTA, queue, _guarantee_rows(queue, amount)
-                )
+    for queue in levels(project):
+        if not fits_guarantee(queue, amount):
+            return _refusal(
+                Reason.NON_PREEMPTIBLE_OVER_QUOTA, queue, _guarantee_rows(queue, amount)
+            )
     return None
 
 
 def passes_guarantees(*, project: Queue, amount: Amount, preemptible: bool) -> bool:
     """Test check 2 alone: only a non-preemptible request can fail it."""
-    return preemptible or all(fits_guarantee(queue, amount) for queue in levels(project))
+    if preemptible or not fits_guarantee(project, amount):
+        return preemptible
+    return project.department is None or fits_guarantee(project.department, amount)
 
 
 def fits_guarantee(queue: Queue, amount: Amount) -> bool:
     """Test whether the protected part of ``queue`` would stay within its quota."""
-    return all(
-        not asked or have + asked <= bound
-        for _, bound, have, asked in _guarantee_rows(queue, amount)
+    quota = queue.quota
+    mgpu, cpu_milli, memory_mib = amount
+    return (
+        (not mgpu or queue.protected_mgpu + mgpu <= quota.quota_mgpu)
+        and (not cpu_milli or queue.protected_cpu_milli + cpu_milli <= quota.cpu_quota_milli)
+        and (not memory_mib or queue.protected_memory_mib + memory_mib <= quota.memory_quota_mib)
+    )
+
+
+def passes(*, project: Queue, amount: Amount, preemptible: bool) -> bool:
+    """Test checks 1 and 2."""
+    department = project.department
+    return (
+        _fits_limit(project, amount)
+        and (department is None or _fits_limit(department, amount))
+        and passes_guarantees(project=project, amount=amount, preemptible=preemptible)
     )
 
 
 def never_fits(*, project: Queue, amount: Amount, preemptible: bool) -> bool:
     """Test whether a check fails even where nothing is held."""
+    mgpu, cpu_milli, memory_mib = amount
     for queue in levels(project):
-        if any(asked > bound for _, bound, _, asked in _limit_rows(queue, amount) if asked):
+        quota = queue.quota
+        if (
+            mgpu > queue.limit_mgpu
+            or cpu_milli > queue.cpu_limit_milli
+            or memory_mib > queue.memory_limit_mib
+        ):
             return True
-        rows = () if preemptible else _guarantee_rows(queue, amount)
-        if any(asked > bound for _, bound, _, asked in rows if asked):
+        if not preemptible and (
+            mgpu > quota.quota_mgpu
+            or cpu_milli > quota.cpu_quota_milli
+            or memory_mib > quota.memory_quota_mib
+        ):
             return True
     return False
 
@@ -105,16 +130,11 @@ def _check(queue: Queue, bound_mgpu: int, have_mgpu: int, request_mgpu: int) -> 
 
 
 def _fits_limit(queue: Queue, amount: Amount) -> bool:
+    mgpu, cpu_milli, memory_mib = amount
     return (
-        (not amount.mgpu or queue.alloc_mgpu + amount.mgpu <= queue.limit_mgpu)
-        and (
-            not amount.cpu_milli
-            or queue.alloc_cpu_milli + amount.cpu_milli <= queue.cpu_limit_milli
-        )
-        and (
-            not amount.memory_mib
-            or queue.alloc_memory_mib + amount.memory_mib <= queue.memory_limit_mib
-        )
+        (not mgpu or queue.alloc_mgpu + mgpu <= queue.limit_mgpu)
+        and (not cpu_milli or queue.alloc_cpu_milli + cpu_milli <= queue.cpu_limit_milli)
+        and (not memory_mib or queue.alloc_memory_mib + memory_mib <= queue.memory_limit_mib)
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 
 from scheduler.core.choice import Found, Search
-from scheduler.core.session import Candidate, Queue, Row, Session
+from scheduler.core.jobs import Candidate, Row, Willingness
+from scheduler.core.queues import Queue
+from scheduler.core.session import Session
+from scheduler.core.shape import Shape
 from scheduler.core.victims import Chosen, Taken, row_of
 from scheduler.core.waiting import Request
 
@@ -30,18 +33,22 @@ class ReclaimScope:
     def __init__(self, session: Session, request: Request) -> None:
         self._session = session
         self._request = request
-        self._own = request.project.department
-        assert self._own is not None
+        own = request.project.department
+        assert own is not None
+        self._own = own
         #: How far the own department is above its bar with the request; positive: nothing may be
         #: taken from other departments before that much was taken inside.
-        self._over_mgpu = self._own.alloc_mgpu + request.amount.mgpu - self._own.bar_mgpu
-        self._rows: dict[Queue, Row] = {}
+        self._over_mgpu = own.alloc_mgpu + request.amount.mgpu - own.bar_mgpu
+        clearable = session.clearable(own)
+        clearable.follow()
+        self._clearable = clearable
+        self._sources = [each for each in clearable.sources.values() if each is not request.project]
+        self._rows = {each: row_of(each) for each in self._sources}
         #: What each queue holds above its bar before anything is taken. Trials change the totals.
-        self._surplus = {
-            queue: queue.alloc_mgpu - queue.bar_mgpu
-            for queues in (session.departments, session.projects)
-            for queue in queues.values()
-        }
+        self._surplus: dict[Queue, int] = {}
+        for project in self._sources:
+            for queue in measured(project, own):
+                self._surplus[queue] = queue.alloc_mgpu - queue.bar_mgpu
 
     @property
     def needs_company(self) -> bool:
@@ -51,45 +58,42 @@ class ReclaimScope:
     @property
     def has_further(self) -> bool:
         """Test whether some candidate may have further replicas."""
-        return any(self._session.has_elastic(project) for project in self._sources())
-
-    def _sources(self) -> list[Queue]:
-        return [each for each in self._session.projects.values() if self._is_source(each)]
+        return any(self._session.roster.has_elastic(project) for project in self._sources)
 
     @property
     def size(self) -> int:
         """Return how many candidates there are."""
-        return sum(len(self._session.candidates(project)) for project in self._sources())
+        return sum(len(self._session.roster.candidates(project)) for project in self._sources)
+
+    def able_nodes(self) -> Mapping[int, int]:
+        """Return, by node, how many replicas would fit if all candidates were gone."""
+        return self._clearable.slots(self._request.shape).by_node
 
     def on_node(self, position: int) -> list[Candidate]:
         """Return the candidates with replicas on one node, most willing first."""
         found = []
-        for job in self._session.jobs_on(position):
+        rows = self._rows
+        for job in self._session.roster.jobs_on(position):
             candidate = job.candidate
-            if candidate is None or not self._is_source(job.project):
+            if candidate is None or job.project not in rows:
                 continue
-            if any(held.place.node == position for held in job.held):
-                candidate.row = row_of(job.project)
-                found.append(candidate)
+            for held in job.held:
+                if held.place.node == position:
+                    candidate.row = rows[job.project]
+                    found.append(candidate)
+                    break
         return sorted(found, key=_willingness)
 
     def ranked(self) -> Iterator[Candidate]:
         """Yield borrowed work, most willing first. The session may not change meanwhile."""
         lists = []
-        for project in self._sources():
-            candidates = self._session.candidates(project)
+        for project in self._sources:
+            candidates = self._session.roster.candidates(project)
             if candidates:
-                lists.append(_in_row(candidates, row_of(project)))
+                lists.append(_in_row(candidates, self._rows[project]))
         if len(lists) == 1:
             return lists[0]
         return merge(*lists, key=_willingness)
-
-    def _is_source(self, project: Queue) -> bool:
-        if project is self._request.project or self._surplus[project] <= 0:
-            return False
-        department = project.department
-        assert department is not None
-        return department is self._own or self._surplus[department] > 0
 
     def allows(self, chosen: Chosen, *, straddling: bool) -> bool:
         """Test whether some order takes each victim while its queues are above their bars.
@@ -119,11 +123,9 @@ class ReclaimScope:
 
     def tally(self) -> ReclaimTally:
         """Return a count of what is taken, one after the other."""
-        assert self._own is not None
         return ReclaimTally(self._own, self._over_mgpu, dict(self._surplus))
 
     def _measured(self, project: Queue) -> tuple[Queue, ...]:
-        assert self._own is not None
         return measured(project, self._own)
 
 
@@ -179,10 +181,21 @@ def _in_row(candidates: list[Candidate], row: Row) -> Iterator[Candidate]:
         yield candidate
 
 
-def _willingness(candidate: Candidate) -> tuple[int, Row, tuple[int, int, int, int, str, int]]:
+def _willingness(candidate: Candidate) -> tuple[int, Row, Willingness]:
     return candidate.key
 
 
 def find_victims(session: Session, request: Request) -> Found | None:
     """Return the borrowed work that must give way to ``request``, with what was spared."""
+    if not session.policy.consolidation and not could_clear(
+        session, request.project, request.shape, request.count
+    ):
+        return None
     return Search(session, request, ReclaimScope(session, request)).find()
+
+
+def could_clear(session: Session, project: Queue, shape: Shape, count: int) -> bool:
+    """Test whether ``project`` would have devices if all that it may take from others were gone."""
+    department = project.department
+    assert department is not None
+    return session.clearable(department).slots(shape).total >= count

@@ -10,9 +10,10 @@ from scheduler.core.allocate import budget_of
 from scheduler.core.books import Books
 from scheduler.core.choice import Found
 from scheduler.core.consolidate import Packing
+from scheduler.core.jobs import Held, Job
 from scheduler.core.placement import Place
 from scheduler.core.plan import Check, Decision, Evict, Start, Victim
-from scheduler.core.session import Held, Job, Session, placement_of
+from scheduler.core.session import Session, placement_of
 from scheduler.core.snapshot import Placement
 from scheduler.core.victims import Taken
 from scheduler.core.vocabulary import Rule

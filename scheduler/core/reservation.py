@@ -22,6 +22,11 @@ class Reservations:
             self._reserve()
 
     @property
+    def exist(self) -> bool:
+        """Test whether there are any."""
+        return bool(self._kept)
+
+    @property
     def barred(self) -> frozenset[int]:
         """Return the positions of all reserved nodes."""
         return frozenset(self._kept.values())
@@ -58,23 +63,19 @@ class Reservations:
             line
             for line in lines
             if len(line)
-            and quota.find_refusal(
-                project=line.project, amount=line.amount, preemptible=line.preemptible
-            )
-            is None
+            and quota.passes(project=line.project, amount=line.amount, preemptible=line.preemptible)
         ]
-        return min(passing, key=lambda line: line.key, default=None)
+        return min(passing, key=lambda line: line.head_key, default=None)
 
     def _reserve(self) -> None:
         session = self._session
         after_us = session.policy.starvation_after_s * 1_000_000
         starving = []
-        for lines in self._waiting.lines_of.values():
-            for line in lines:
-                for workload in line.waiting():
-                    since_us = workload.starving_since_us
-                    if since_us is not None and session.now_us - since_us >= after_us:
-                        starving.append((since_us, workload.name, workload.id, line))
+        for workload in session.facts.starving.values():
+            since_us, line = workload.starving_since_us, self._waiting.line_of(workload.id)
+            if since_us is None or line is None or session.now_us - since_us < after_us:
+                continue
+            starving.append((since_us, workload.name, workload.id, line))
         for _, _, workload_id, line in sorted(starving, key=lambda row: row[:3]):
             at = self._soonest_node(line.shape)
             if at is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from scheduler.core import quota
 from scheduler.core.allocate import budget_of
 from scheduler.core.consolidate import Mover, Packing
-from scheduler.core.session import Candidate, Session
+from scheduler.core.jobs import Candidate
+from scheduler.core.session import Session
 from scheduler.core.victims import Taken
 from scheduler.core.waiting import Request
 
@@ -77,13 +78,10 @@ class Trial:
     def passes_checks(self) -> bool:
         """Test checks 1 and 2."""
         request = self._request
-        return (
-            quota.find_refusal(
-                project=request.project,
-                amount=request.amount,
-                preemptible=request.workload.preemptible,
-            )
-            is None
+        return quota.passes(
+            project=request.project,
+            amount=request.amount,
+            preemptible=request.workload.preemptible,
         )
 
     def may_help(self, candidate: Candidate) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.books import Books
+from scheduler.core.jobs import Candidate, Held, Row
 from scheduler.core.ordering import ratio
-from scheduler.core.session import Candidate, Held, Queue, Row
+from scheduler.core.queues import Queue
 from scheduler.core.units import WHOLE_GPU_MGPU
 
 
@@ -114,7 +115,7 @@ Cost = tuple[
 ]
 
 
-def cost_of(chosen: Chosen, *, moves: int = 0) -> Cost:
+def cost_of(chosen: Chosen, *, now_us: int, moves: int = 0) -> Cost:
     """Return what a set of victims costs, smallest best, by the rules in their order."""
     parts = [taken for taken in chosen for _ in taken.pieces()]
     workloads = [taken.candidate.job.workload for taken in chosen]
@@ -123,7 +124,7 @@ def cost_of(chosen: Chosen, *, moves: int = 0) -> Cost:
         max(workload.priority for workload in workloads),
         tuple(sorted(taken.candidate.row for taken in parts)),
         sum(taken.mgpu for taken in chosen),
-        sum(taken.candidate.lost_us for taken in chosen),
+        sum(max(0, now_us - taken.candidate.last_us) for taken in chosen),
         tuple(sorted(-workload.submitted_at_us for workload in workloads)),
         tuple(sorted(workload.name for workload in workloads)),
         moves,

@@ -5,20 +5,22 @@ what is found out about the first holds for all.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from scheduler.core.session import Amount, Job, Queue, Session
+from scheduler.core.jobs import Job
+from scheduler.core.queues import Amount, Queue
+from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.snapshot import Workload
 from scheduler.core.vocabulary import Kind
 
 #: (first submission, name, id, workload): the order inside a line.
 Entry = tuple[int, str, int, Workload]
-_LineKey = tuple[int, int, bool, int, int, bool]
+_LineKey = tuple[int, Shape, bool, int, int, bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """``count`` replicas that are admitted together: a gang's minimum, or a single one."""
 
@@ -69,9 +71,15 @@ class Line:
         return len(self.entries) - self.first
 
     @property
-    def key(self) -> tuple[int, bool, int, str, int]:
+    def head_key(self) -> tuple[int, bool, int, str, int]:
         """Return where the first request stands inside the project."""
-        return self.key_at(self.first)
+        submitted, name, workload_id, _ = self.entries[self.first]
+        return (-self.priority, self.further, submitted, name, workload_id)
+
+    @property
+    def first_id(self) -> int:
+        """Return the id of the workload that waits here first."""
+        return self.entries[self.first][2]
 
     def key_at(self, at: int) -> tuple[int, bool, int, str, int]:
         """Return where the request at ``at`` stands inside the project."""
@@ -92,6 +100,18 @@ class Line:
         """Yield the workloads that wait here, in order."""
         for at in range(self.first, len(self.entries)):
             yield self.entries[at][3]
+
+    def waiting_ids(self) -> tuple[int, ...]:
+        """Return the ids of the workloads that wait here, in order."""
+        return tuple([entry[2] for entry in self.entries[self.first :]])
+
+    def begin_cycle(self) -> None:
+        """Forget what the last cycle found out, and who started in it."""
+        self.aside = self.is_lost = False
+        self.failed_at_release = -1
+        if self.first:
+            del self.entries[: self.first]
+            self.first = 0
 
     def insert(self, workload: Workload) -> None:
         """Add a request where its age puts it."""
@@ -115,7 +135,7 @@ def entry_of(workload: Workload) -> Entry:
 class Waiting:
     """All lines, by project."""
 
-    __slots__ = ("_by_key", "_line_of", "_numbers", "_session", "groups", "lines_of")
+    __slots__ = ("_by_key", "_line_of", "_paused", "_session", "groups", "lines_of")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -124,8 +144,9 @@ class Waiting:
         self.groups: dict[tuple[Shape, int], list[Line]] = {}
         self._by_key: dict[_LineKey, Line] = {}
         self._line_of: dict[int, Line] = {}
-        self._numbers: dict[Shape, int] = {}
-        self._fill()
+        #: Those that pause after a start that failed, in no line.
+        self._paused: set[int] = set()
+        self.enter_all(session.facts.workloads.values())
 
     def __iter__(self) -> Iterator[Line]:
         for lines in self.lines_of.values():
@@ -135,12 +156,13 @@ class Waiting:
         """Return the line in which a victim or grown workload stands, if any."""
         return self._line_of.get(workload_id)
 
-    def _fill(self) -> None:
+    def enter_all(self, workloads: Iterable[Workload]) -> None:
+        """Put the next requests of ``workloads``, where they have some, into their lines."""
         now_us = self._session.now_us
         touched = set()
-        for workload in self._session.snapshot.workloads:
-            paused = workload.backing_off_until_us
-            if paused is not None and paused > now_us:
+        for workload in workloads:
+            if workload.backing_off_until_us is not None and workload.backing_off_until_us > now_us:
+                self._paused.add(workload.id)
                 continue
             line = self.find_line(workload)
             if line is not None:
@@ -150,6 +172,20 @@ class Waiting:
         for line in touched:
             line.entries.sort()
 
+    def begin_cycle(self) -> None:
+        """Forget what the last cycle found out about its lines; let those in whose pause is over."""
+        for line in self:
+            line.begin_cycle()
+        facts, now_us = self._session.facts, self._session.now_us
+        over = [
+            workload
+            for workload_id in self._paused
+            if (workload := facts.workloads.get(workload_id)) is not None
+            and not facts.is_paused(workload, now_us)
+        ]
+        self._paused.difference_update([workload.id for workload in over])
+        self.enter_all(over)
+
     def find_line(self, workload: Workload) -> Line | None:
         """Return the line of ``workload``'s next request, made where new; None: nothing is asked."""
         job = self._session.jobs.get(workload.id)
@@ -158,10 +194,9 @@ class Waiting:
             return None
         count, further = asked
         shape = self._session.shapes.of(workload)
-        number = self._numbers.setdefault(shape, len(self._numbers))
         key = (
             workload.project_id,
-            number,
+            shape,
             workload.preemptible,
             workload.priority,
             count,
@@ -194,6 +229,7 @@ class Waiting:
         line = self._line_of.pop(workload.id, None)
         if line is not None:
             line.withdraw(workload)
+        self._paused.discard(workload.id)
 
     def forget(self, workload: Workload) -> None:
         """Note that ``workload`` left its line by starting."""
@@ -214,7 +250,7 @@ def next_request(workload: Workload, job: Job | None) -> tuple[int, bool] | None
             return None
         return 1, live >= workload.min_replicas
     if job is None or not job.live:
-        if job is not None and job.stopping:
+        if job is not None and job.leaving:
             return None
         return max(1, workload.min_replicas), False
     if job.live < job.minimum or job.live >= job.wanted:
