@@ -8,6 +8,7 @@ evictions complete at once. Both run the same rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scheduler.core import nomination, preempt, quota, reclaim
 from scheduler.core.allocate import find_places
@@ -16,6 +17,7 @@ from scheduler.core.consolidate import find_moves
 from scheduler.core.fair_share import FairShares
 from scheduler.core.holds import explain_waiting
 from scheduler.core.jobs import Job
+from scheduler.core.lacks import Shortages
 from scheduler.core.load import open_session
 from scheduler.core.ordering import Order
 from scheduler.core.plan import Holds, Plan
@@ -41,21 +43,41 @@ def settle(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
 
 def run(session: Session) -> Plan:
     """Run one cycle on ``session``, which afterwards holds the resulting state."""
-    return run_on(session, waiting=Waiting(session), shares=FairShares(session))
+    return run_on(state_of(session))
 
 
-def run_on(session: Session, *, waiting: Waiting, shares: FairShares) -> Plan:
-    """Run one cycle on a state that was brought forward to it."""
-    return _Cycle(session, waiting, shares).run()
+@dataclass(slots=True, eq=False, kw_only=True)
+class State:
+    """What a cycle runs on, all of which may be carried on to the next one."""
+
+    session: Session
+    waiting: Waiting
+    shares: FairShares
+    shortages: Shortages
+
+
+def state_of(session: Session) -> State:
+    """Return the state for cycles on ``session``, into which the facts were brought."""
+    return State(
+        session=session,
+        waiting=Waiting(session),
+        shares=FairShares(session),
+        shortages=Shortages(session, session.start),
+    )
+
+
+def run_on(state: State) -> Plan:
+    """Run one cycle on ``state``, which afterwards holds what was decided."""
+    return _Cycle(state).run()
 
 
 class _Cycle:
     """One cycle in work: what waits, in which order, and what was decided so far."""
 
-    def __init__(self, session: Session, waiting: Waiting, shares: FairShares) -> None:
-        self.session = session
-        self.waiting = waiting
-        self.shares = shares
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.session = session = state.session
+        self.waiting = state.waiting
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
@@ -72,7 +94,7 @@ class _Cycle:
 
     def run(self) -> Plan:
         session = self.session
-        departments, projects = self.shares.divide()
+        departments, projects = self.state.shares.divide()
         if session.policy.fair_share_reclaim:
             _raise_bars(session, departments, projects)
         dropped = nomination.settle_nominations(session, self.recorder)
@@ -87,12 +109,19 @@ class _Cycle:
             self._readmit_victims()
         return Plan(
             decisions=self.recorder.decisions(),
-            holds=Holds(explain_waiting(session, self.waiting, self.reservations)),
+            holds=self._holds(),
             fair_share_projects=projects,
             fair_share_departments=departments,
             dropped_nominations=dropped,
             starving_ids=self.reservations.starving_ids(),
             reservations=self.reservations.nodes(),
+        )
+
+    def _holds(self) -> Holds:
+        if not self.state.shortages.is_of(self.session.start):
+            self.state.shortages = Shortages(self.session, self.session.start)
+        return Holds(
+            explain_waiting(self.session, self.waiting, self.reservations, self.state.shortages)
         )
 
     def _set_hopeless_aside(self) -> None:

@@ -17,10 +17,10 @@ from scheduler.core.waiting import Line, Waiting
 
 
 def explain_waiting(
-    session: Session, waiting: Waiting, reservations: Reservations
+    session: Session, waiting: Waiting, reservations: Reservations, shortages: Shortages
 ) -> Iterator[HoldGroup]:
     """Yield a reason for everything that waits, by the state at the end of the cycle."""
-    reasons = _Reasons(session, reservations)
+    reasons = _Reasons(session, reservations, shortages)
     for line in waiting:
         if len(line):
             yield HoldGroup(reasons.find(line), line.waiting_ids())
@@ -31,10 +31,10 @@ def explain_waiting(
 class _Reasons:
     """Reasons, found once for all that wait for the same: those of like requests are one object."""
 
-    def __init__(self, session: Session, reservations: Reservations) -> None:
+    def __init__(self, session: Session, reservations: Reservations, shortages: Shortages) -> None:
         self._session = session
         self._reservations = reservations
-        self._shortages = Shortages(session, session.start)
+        self._shortages = shortages
         self._found: dict[tuple[Shape, Shape, int, bool], Hold] = {}
 
     def find(self, line: Line) -> Hold:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.cycle import run_on
-from scheduler.core.fair_share import FairShares
+from scheduler.core.cycle import State, run_on, state_of
 from scheduler.core.load import bring_in, open_session, take_out, vacated_for
 from scheduler.core.plan import Plan
 from scheduler.core.queues import Queue
+from scheduler.core.session import Session
 from scheduler.core.snapshot import Department, Node, Policy, Project, Snapshot, Workload
-from scheduler.core.waiting import Waiting
 
 #: The state is built anew once this many changes of books and queues were noted.
 _LOG_LIMIT = 200_000
@@ -66,6 +65,10 @@ class Kept:
         self._decided = False
         self._build(snapshot, now_us)
 
+    @property
+    def _session(self) -> Session:
+        return self._state.session
+
     def snapshot(self) -> Snapshot:
         """Return the facts that the state stands for."""
         return Snapshot(
@@ -80,14 +83,14 @@ class Kept:
         if self._decided:
             self.advance(Change(), now_us=self._session.now_us)
         self._decided = True
-        return run_on(self._session, waiting=self._waiting, shares=self._shares)
+        return run_on(self._state)
 
     def advance(self, change: Change, *, now_us: int) -> None:
         """Bring the state forward to the facts after ``change``, at ``now_us``."""
         if self._must_build(change, now_us):
             self._build(self._after(change), now_us)
             return
-        session, waiting = self._session, self._waiting
+        session, waiting = self._session, self._state.waiting
         session.begin_cycle(now_us)
         waiting.begin_cycle()
         self._set_bounds(change)
@@ -124,7 +127,7 @@ class Kept:
                 queue = queues[row.id]
                 if queue.quota != row.quota:
                     self._session.set_bounds(queue, row.quota)
-                    self._shares.queue_changed(queue)
+                    self._state.shares.queue_changed(queue)
         self._departments = (
             self._departments if change.departments is None else tuple(change.departments)
         )
@@ -157,9 +160,8 @@ class Kept:
     def _build(self, snapshot: Snapshot, now_us: int) -> None:
         self._nodes, self._departments = snapshot.nodes, snapshot.departments
         self._projects = snapshot.projects
-        self._session = open_session(snapshot, policy=self._policy, now_us=now_us)
-        self._waiting = Waiting(self._session)
-        self._shares = FairShares(self._session)
+        session = open_session(snapshot, policy=self._policy, now_us=now_us)
+        self._state: State = state_of(session)
         self._decided = False
         self.builds += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from scheduler.core.books import Books, NodeBook
@@ -24,115 +25,121 @@ class Shortage:
     lacks: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Total:
-    """What is free of one resource on the matching nodes, and what one replica asks for."""
+class _Tally:
+    """What is free for one shape, node by node and in all. Follows the log of the books."""
 
-    resource: str
-    free: int
-    asked: int
+    __slots__ = ("_books", "_empty", "_nodes", "_seen", "_shape", "asked", "free", "lacks", "most")
+
+    def __init__(self, session: Session, books: Books, shape: Shape) -> None:
+        self._books = books
+        self._empty = session.placer(session.empty_books).slots(shape).by_node
+        self._shape = shape
+        self._seen = len(books.log)
+        #: What one replica asks for, by resource, in the order in which it is told.
+        self.asked = _asked(shape)
+        #: By resource and node: what is free there, and the most that one replica would get.
+        self.free: dict[str, dict[int, int]] = {name: {} for name in self.asked}
+        self.most: dict[str, dict[int, int]] = {name: {} for name in self.asked}
+        #: By node, what it lacks, if anything.
+        self.lacks: dict[int, Lack | None] = {}
+        for at, node in enumerate(session.nodes):
+            if at not in self._empty:
+                self.lacks[at] = _mismatch(node, shape)
+            elif not self._empty[at]:
+                self.lacks[at] = _capacity_lack(session.empty_books.nodes[at], shape)
+        for at in shape.nodes:
+            self._count(at)
+
+    def follow(self) -> None:
+        """Count anew on the nodes that changed since the last call."""
+        log = self._books.log
+        if self._seen != len(log):
+            for at in set(log[self._seen :]):
+                if at in self._empty:
+                    self._count(at)
+            self._seen = len(log)
+
+    def _count(self, at: int) -> None:
+        shape, book = self._shape, self._books.nodes[at]
+        for resource in self.asked:
+            self.free[resource][at] = _free(book, shape, resource)
+            self.most[resource][at] = _most(book, shape, resource)
+        if self._empty[at]:
+            self.lacks[at] = None if book.slots(shape) else _room_lack(book, shape)
 
 
 class Shortages:
-    """Finds shortages in one state of the books. What holds for a shape is found once."""
+    """Finds shortages in one set of books. What holds for a shape is found once for each state of them."""
 
     def __init__(self, session: Session, books: Books) -> None:
         self._session = session
         self._books = books
-        self._totals: dict[Shape, list[_Total]] = {}
-        self._lacks: dict[Shape, dict[str, int]] = {}
-        self._largest: dict[tuple[Shape, str], int] = {}
-        #: By node, what its devices leave free in all.
-        self._free_mgpu: list[int] | None = None
+        self._tallies: dict[Shape, _Tally] = {}
+
+    def is_of(self, books: Books) -> bool:
+        """Test whether these are shortages in ``books``."""
+        return self._books is books
 
     def find(self, shape: Shape, count: int) -> Shortage:
         """Return why ``count`` replicas of ``shape`` have no place."""
-        total = self._short_total(shape, count)
-        asked = total.asked * count
-        reason = Reason.INSUFFICIENT_RESOURCES if total.free < asked else Reason.FRAGMENTED
+        tally = self._tallies.get(shape)
+        if tally is None:
+            tally = self._tallies[shape] = _Tally(self._session, self._books, shape)
+        tally.follow()
+        resource, free = _short_total(tally, count)
+        asked = tally.asked[resource] * count
+        reason = Reason.INSUFFICIENT_RESOURCES if free < asked else Reason.FRAGMENTED
         if not self._session.placer(self._session.empty_books).slots(shape).total:
-            reason, asked = Reason.NO_MATCHING_NODE, total.asked
+            reason, asked = Reason.NO_MATCHING_NODE, tally.asked[resource]
+        counts = Counter(lack for lack in tally.lacks.values() if lack is not None)
         return Shortage(
             reason=reason,
-            resource=total.resource,
+            resource=resource,
             requested=asked,
-            free=total.free,
-            largest=self._find_largest(shape, total.resource),
-            lacks=self._find_lacks(shape),
+            free=free,
+            largest=max(tally.most[resource].values(), default=0),
+            lacks={lack.value: counts[lack] for lack in sorted(counts)},
         )
 
-    def _short_total(self, shape: Shape, count: int) -> _Total:
-        """Return what is short in all; of GPU, or of what is asked, if nothing is."""
-        totals = self._totals.get(shape)
-        if totals is None:
-            totals = self._totals[shape] = self._sum_up(shape)
-        return next((row for row in totals if row.free < row.asked * count), totals[0])
 
-    def _sum_up(self, shape: Shape) -> list[_Total]:
-        nodes = [self._books.nodes[at] for at in shape.nodes]
-        rows = []
-        if shape.devices:
-            free_mgpu = sum(self._free_on(node, shape) for node in nodes)
-            rows.append(_Total(resource="gpu", free=free_mgpu, asked=shape.replica_mgpu))
-        if shape.devices and shape.gpu_memory_mib:
-            free_mib = sum(sum(_free_mib(node, shape)) for node in nodes)
-            asked_mib = shape.gpu_memory_mib * shape.devices
-            rows.append(_Total(resource="gpu_memory", free=free_mib, asked=asked_mib))
-        if shape.cpu_milli:
-            free_cpu = sum(max(0, node.free_cpu_milli) for node in nodes)
-            rows.append(_Total(resource="cpu", free=free_cpu, asked=shape.cpu_milli))
-        if shape.memory_mib:
-            free_memory = sum(max(0, node.free_memory_mib) for node in nodes)
-            rows.append(_Total(resource="memory", free=free_memory, asked=shape.memory_mib))
-        return rows or [_Total(resource="gpu", free=0, asked=0)]
+def _asked(shape: Shape) -> dict[str, int]:
+    """Return what one replica asks for, by resource."""
+    asked = {}
+    if shape.devices:
+        asked["gpu"] = shape.replica_mgpu
+    if shape.devices and shape.gpu_memory_mib:
+        asked["gpu_memory"] = shape.gpu_memory_mib * shape.devices
+    if shape.cpu_milli:
+        asked["cpu"] = shape.cpu_milli
+    if shape.memory_mib:
+        asked["memory"] = shape.memory_mib
+    return asked or {"gpu": 0}
 
-    def _free_on(self, node: NodeBook, shape: Shape) -> int:
-        """Return what the devices of ``node`` that ``shape`` may use leave free in all."""
-        if shape.models:
-            return sum(_usable(node, shape))
-        if self._free_mgpu is None:
-            self._free_mgpu = [
-                sum([mgpu for mgpu in each.free_mgpu if mgpu > 0]) for each in self._books.nodes
-            ]
-        return self._free_mgpu[node.position]
 
-    def _find_largest(self, shape: Shape, resource: str) -> int:
-        largest = self._largest.get((shape, resource))
-        if largest is None:
-            nodes = [self._books.nodes[at] for at in shape.nodes]
-            largest = max((_most(node, shape, resource) for node in nodes), default=0)
-            self._largest[shape, resource] = largest
-        return largest
+def _short_total(tally: _Tally, count: int) -> tuple[str, int]:
+    """Return what is short in all, with how much is free; GPU, or what is asked, if nothing is."""
+    totals = [(resource, sum(free.values())) for resource, free in tally.free.items()]
+    short = (row for row in totals if row[1] < tally.asked[row[0]] * count)
+    return next(short, totals[0])
 
-    def _find_lacks(self, shape: Shape) -> dict[str, int]:
-        lacks = self._lacks.get(shape)
-        if lacks is None:
-            lacks = self._lacks[shape] = self._count_lacks(shape)
-        return lacks
 
-    def _count_lacks(self, shape: Shape) -> dict[str, int]:
-        counts: dict[Lack, int] = {}
-        slots = self._session.placer(self._books).slots(shape).by_node
-        empty = self._session.placer(self._session.empty_books).slots(shape).by_node
-        for at, node in enumerate(self._session.nodes):
-            if slots.get(at):
-                continue
-            if at not in slots:
-                lack = _mismatch(node, shape)
-            elif not empty[at]:
-                lack = _capacity_lack(self._session.empty_books.nodes[at], shape)
-            else:
-                lack = self._room_lack(self._books.nodes[at], shape)
-            counts[lack] = counts.get(lack, 0) + 1
-        return {lack.value: counts[lack] for lack in sorted(counts)}
+def _free(node: NodeBook, shape: Shape, resource: str) -> int:
+    """Return how much of ``resource`` is free on ``node``, on the devices that ``shape`` may use."""
+    if resource == "cpu":
+        return max(0, node.free_cpu_milli)
+    if resource == "memory":
+        return max(0, node.free_memory_mib)
+    if resource == "gpu_memory":
+        return sum(_free_mib(node, shape))
+    return sum(_usable(node, shape)) if shape.devices else 0
 
-    def _room_lack(self, book: NodeBook, shape: Shape) -> Lack:
-        if book.free_cpu_milli < shape.cpu_milli:
-            return Lack.CPU
-        if book.free_memory_mib < shape.memory_mib:
-            return Lack.MEMORY
-        enough = self._free_on(book, shape) >= shape.replica_mgpu
-        return Lack.GPU_FRAGMENTED if enough else Lack.GPU
+
+def _room_lack(book: NodeBook, shape: Shape) -> Lack:
+    if book.free_cpu_milli < shape.cpu_milli:
+        return Lack.CPU
+    if book.free_memory_mib < shape.memory_mib:
+        return Lack.MEMORY
+    return Lack.GPU_FRAGMENTED if sum(_usable(book, shape)) >= shape.replica_mgpu else Lack.GPU
 
 
 def _mismatch(node: Node, shape: Shape) -> Lack:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from scheduler.core.books import NodeBook
 from scheduler.core.choice import Found, Search
 from scheduler.core.jobs import Candidate
+from scheduler.core.roster import Gain, Lesser
 from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.units import WHOLE_GPU_MGPU
@@ -121,15 +122,28 @@ def find_victims(session: Session, request: Request) -> tuple[Found | None, Mark
 
 def reach_of(session: Session, request: Request) -> int:
     """Return how many replicas would fit if all lesser work of the project were gone."""
+    slots = session.placer(session.later).slots(request.shape)
+    lesser = session.roster.lesser(request.project, request.workload.priority)
+    return slots.total + _gain_of(session, request, lesser, slots.by_node)
+
+
+def _gain_of(session: Session, request: Request, lesser: Lesser, by_node: Mapping[int, int]) -> int:
+    """Return how many more replicas would fit without ``lesser``, found once for each state."""
     shape, later = request.shape, session.later
-    slots = session.placer(later).slots(shape)
-    reach = slots.total
-    held = session.roster.lesser_devices(request.project, request.workload.priority)
-    for position, lesser in held.items():
-        before = slots.by_node.get(position)
-        if before is not None and _may_gain(later.nodes[position], lesser, shape):
-            reach += _reach_on(session, request, position) - before
-    return reach
+    known = lesser.gains.get(shape)
+    if (
+        known is not None
+        and known.log is later.log
+        and lesser.mgpu_on.keys().isdisjoint(later.log[known.seen :])
+    ):
+        return known.replicas
+    gain = 0
+    for position, amounts in lesser.mgpu_on.items():
+        before = by_node.get(position)
+        if before is not None and _may_gain(later.nodes[position], amounts, shape):
+            gain += _reach_on(session, request, position) - before
+    lesser.gains[shape] = Gain(later.log, len(later.log), gain)
+    return gain
 
 
 def _may_gain(node: NodeBook, lesser: Mapping[int, int], shape: Shape) -> bool:

@@ -4,10 +4,38 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from scheduler.core.jobs import Candidate, Job, Willingness, candidate_of
 from scheduler.core.placement import Place
 from scheduler.core.queues import Queue
+from scheduler.core.shape import Shape
+
+
+class Lesser:
+    """What a project's candidates below some priority hold, until one of them changes."""
+
+    __slots__ = ("gains", "mgpu_on")
+
+    def __init__(self) -> None:
+        #: By node and device, how many mGPU they hold.
+        self.mgpu_on: dict[int, dict[int, int]] = {}
+        #: By shape, how many more replicas would fit without them; kept by who finds it out.
+        self.gains: dict[Shape, Gain] = {}
+
+    def note(self, place: Place) -> None:
+        """Note that one of them holds ``place``."""
+        amounts = self.mgpu_on.setdefault(place.node, {})
+        for at in place.devices:
+            amounts[at] = amounts.get(at, 0) + place.mgpu // len(place.devices)
+
+
+class Gain(NamedTuple):
+    """How many more replicas would fit, and of which state of which books that was found out."""
+
+    log: list[int]
+    seen: int
+    replicas: int
 
 
 class Roster:
@@ -33,7 +61,7 @@ class Roster:
         #: By node position, the jobs with replicas there; made on first use.
         self._on_node: dict[int, dict[Job, None]] | None = None
         #: By project and priority, where its candidates below that priority hold devices.
-        self._lesser: dict[int, dict[int, dict[int, dict[int, int]]]] = {}
+        self._lesser: dict[int, dict[int, Lesser]] = {}
         self._min_runtime_us = min_runtime_s * 1_000_000
         self.now_us = now_us
 
@@ -64,17 +92,17 @@ class Roster:
         self.candidates(project)
         return self._elastic[project.id] > 0
 
-    def lesser_devices(self, project: Queue, priority: int) -> dict[int, dict[int, int]]:
-        """Return, by node and device, how many mGPU ``project``'s candidates below ``priority`` hold."""
+    def lesser(self, project: Queue, priority: int) -> Lesser:
+        """Return what ``project``'s candidates below ``priority`` hold."""
         of_project = self._lesser.setdefault(project.id, {})
         found = of_project.get(priority)
         if found is None:
-            found = of_project[priority] = {}
+            found = of_project[priority] = Lesser()
             for candidate in self.candidates(project):
                 if candidate.order[0] >= priority:
                     break
                 for held in candidate.job.held:
-                    _note_devices(found.setdefault(held.place.node, {}), held.place)
+                    found.note(held.place)
         return found
 
     def jobs_on(self, position: int) -> Iterable[Job]:
@@ -135,11 +163,6 @@ class Roster:
         if self._on_node is not None:
             for held in job.held:
                 self._on_node.setdefault(held.place.node, {})[job] = None
-
-
-def _note_devices(amounts: dict[int, int], place: Place) -> None:
-    for at in place.devices:
-        amounts[at] = amounts.get(at, 0) + place.mgpu // len(place.devices)
 
 
 def _order_of(candidate: Candidate) -> Willingness:

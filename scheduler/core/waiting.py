@@ -66,6 +66,8 @@ class Line:
     failed_at_release: int = -1
     #: Nothing that could be interrupted makes room for it, or it fails check 2: both for the whole cycle.
     is_lost: bool = False
+    #: The ids of those that wait here, where they were asked for since the last change.
+    _ids: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.entries) - self.first
@@ -103,7 +105,9 @@ class Line:
 
     def waiting_ids(self) -> tuple[int, ...]:
         """Return the ids of the workloads that wait here, in order."""
-        return tuple([entry[2] for entry in self.entries[self.first :]])
+        if self._ids is None:
+            self._ids = tuple([entry[2] for entry in self.entries[self.first :]])
+        return self._ids
 
     def begin_cycle(self) -> None:
         """Forget what the last cycle found out, and who started in it."""
@@ -113,18 +117,26 @@ class Line:
             del self.entries[: self.first]
             self.first = 0
 
+    def put_in_order(self) -> None:
+        """Sort the requests, after some were added at the end."""
+        self.entries.sort()
+        self._ids = None
+
     def insert(self, workload: Workload) -> None:
         """Add a request where its age puts it."""
         insort(self.entries, entry_of(workload), lo=self.first)
+        self._ids = None
 
     def take_head(self) -> None:
         """Take the first request out: it started."""
         self.first += 1
+        self._ids = None
 
     def withdraw(self, workload: Workload) -> None:
         """Take ``workload``'s request out, wherever it stands."""
         at = bisect_left(self.entries, entry_of(workload), lo=self.first)
         del self.entries[at]
+        self._ids = None
 
 
 def entry_of(workload: Workload) -> Entry:
@@ -170,7 +182,7 @@ class Waiting:
                 self._line_of[workload.id] = line
                 touched.add(line)
         for line in touched:
-            line.entries.sort()
+            line.put_in_order()
 
     def begin_cycle(self) -> None:
         """Forget what the last cycle found out about its lines; let those in whose pause is over."""
