@@ -81,16 +81,35 @@ def find_user_id(*, username: str) -> int | None:
     return User.objects.filter(username=username).values_list("pk", flat=True).first()
 
 
-def names_who_may(*, action: Action, project_id: int, department_id: int) -> tuple[str, ...]:
+def names_who_may(
+    *, action: Action, project_id: int | None = None, department_id: int | None = None
+) -> tuple[str, ...]:
     """Return the names of those whose role holds an action over a project, to be told of something.
 
-    An account that may do everything without a rule is told where nobody else could be.
+    Without a project: over a department; with neither: over the cluster. An account that may do
+    everything without a rule is told where nobody else could be.
     """
     roles = [role.value for role, actions in PERMISSIONS.items() if action in actions]
-    rules = AccessRule.objects.filter(
-        Q(cluster=True) | Q(department_id=department_id) | Q(project_id=project_id),
-        role__in=roles,
-    )
+    return _names(_over(project_id, department_id).filter(role__in=roles))
+
+
+def names_who_see(*, project_id: int | None, department_id: int | None) -> tuple[str, ...]:
+    """Return the names of those who have any role over a project or department."""
+    return _names(_over(project_id, department_id))
+
+
+def _over(project_id: int | None, department_id: int | None) -> QuerySet[AccessRule]:
+    """Return the rules that cover a project, a department, or the cluster."""
+    condition = Q(cluster=True)
+    if department_id is not None:
+        condition |= Q(department_id=department_id)
+    if project_id is not None:
+        condition |= Q(project_id=project_id)
+    return AccessRule.objects.filter(condition)
+
+
+def _names(rules: QuerySet[AccessRule]) -> tuple[str, ...]:
+    """Return the people of rules, by themselves or by a group; service accounts read nothing."""
     members = Membership.objects.filter(group__in=rules.values("group_id"))
     people = User.objects.filter(is_active=True, service=False).filter(
         Q(pk__in=rules.values("user_id")) | Q(pk__in=members.values("user_id"))

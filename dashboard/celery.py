@@ -18,6 +18,8 @@ BEAT_SEEN_KEY = "tidegate:beat_seen"
 SEEN_FOR_S = 60
 ROLL_UP_EVERY_S = 60
 TEND_EVERY_S = 15
+DELIVER_EVERY_S = 5
+FORGET_EVERY_S = 3600
 
 app = Celery("tidegate")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -43,6 +45,16 @@ app.conf.beat_schedule = {
         "task": "scheduler.tasks.tend_demo_day",
         "schedule": TEND_EVERY_S,
         "options": {"expires": TEND_EVERY_S},
+    },
+    "deliver_notices": {
+        "task": "notices.tasks.deliver",
+        "schedule": DELIVER_EVERY_S,
+        "options": {"expires": DELIVER_EVERY_S},
+    },
+    "forget_notices": {
+        "task": "notices.tasks.forget_old",
+        "schedule": FORGET_EVERY_S,
+        "options": {"expires": FORGET_EVERY_S},
     },
     "make_due_reports": {
         "task": "reports.tasks.make_due_reports",

@@ -87,6 +87,8 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
         )
     if authority.may_anywhere(Action.WORK, Action.SERVE):
         items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
+    if authority.may_anywhere(Action.POLICY, Action.NODES):
+        items.append(NavItem(name="alerts", label=_("Alerts"), icon="triangle-alert"))
     if authority.may_anywhere(Action.AUDIT):
         items.append(NavItem(name="audit", label=_("Audit log"), icon="history"))
     if authority.may(Action.NODES):

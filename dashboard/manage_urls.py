@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import audit, people, proof, quota_editor, quota_files, quota_schedules
+from dashboard.views import alerts, audit, people, proof, quota_editor, quota_files, quota_schedules
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
@@ -24,6 +24,11 @@ urlpatterns = [
     path("people/grant", people.grant, name="people_grant"),
     path("people/<int:user_id>", people.change, name="people_change"),
     path("people/rules/<int:rule_id>/revoke", people.revoke, name="people_revoke"),
+    path("alerts", alerts.alerts, name="alerts"),
+    path("alerts/rule", alerts.save_rule, name="alert_rule_save"),
+    path("alerts/rules/<int:rule_id>/delete", alerts.delete_rule, name="alert_rule_delete"),
+    path("alerts/rules/<int:rule_id>/silence", alerts.silence, name="alert_rule_silence"),
+    path("alerts/<int:alert_id>/acknowledge", alerts.acknowledge, name="alert_acknowledge"),
     path("proof", proof.proof, name="proof"),
     path("proof/<int:run_id>", proof.run, name="proof_run"),
     path("proof/<int:run_id>/lines", proof.lines, name="proof_lines"),

@@ -83,6 +83,19 @@ def _template(code: str) -> str:
         "negative": _("Must not be negative."),
         "one_replica": _("It has one replica. Use a distributed training for more."),
         "bad_bounds": _("The minimum must not be above the maximum, and the maximum is 1 to 1024."),
+        "verification_running": _("Another run is under way. Wait for its end, or cancel it."),
+        "none_chosen": _("Choose at least one."),
+        "run_has_ended": _("The run has ended already."),
+        "bad_choice": _("There is no such kind, channel or time."),
+        "bad_alert_name": _("Use 1 to 80 characters for the name."),
+        "bad_metric": _("There is no such figure to watch."),
+        "bad_duration": _("Use 0 seconds to 30 days."),
+        "bad_threshold": _(
+            "The threshold is out of the range of its figure: a percentage is 0 to 100, all others "
+            "are not negative."
+        ),
+        "bad_silence": _("Choose a time from now on, at most 30 days away."),
+        "acknowledged_already": _("{who} looks after it already."),
         "bad_priority": _("A priority is a number from 1 to 1000."),
         "bad_grace": _("Use 0 to 300 seconds."),
         "non_preemptible_over_quota": _(

@@ -36,6 +36,11 @@ HOST_PATHS = env.words("TIDEGATE_HOST_PATHS")
 #: The most that a file tree which is uploaded may hold, in MiB.
 UPLOAD_MIB = env.integer("TIDEGATE_UPLOAD_MIB", default=512, least=1)
 
+#: Networks to which webhooks may go beside the public internet, such as 10.0.0.0/8.
+WEBHOOK_NETWORKS = env.words("TIDEGATE_WEBHOOK_NETWORKS")
+#: Where people reach the pages: what links in messages begin with.
+PUBLIC_URL = env.text("TIDEGATE_PUBLIC_URL", default="").rstrip("/")
+
 # --- Applications --------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -54,6 +59,7 @@ INSTALLED_APPS = [
     "scheduler",
     "access",
     "reports",
+    "notices",
     "dashboard",
 ]
 AUTH_USER_MODEL = "access.User"
@@ -155,11 +161,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 # Whoever asks for a tick at once does not wait for a broker that is away: the timer will do it.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_max": 0.2}
 
-# --- Mail: scheduled reports ---------------------------------------------------------------------
+# --- Mail: scheduled reports, notices ---------------------------------------------------------------------
 
 #: Empty: no mail is sent.
 EMAIL_HOST = env.text("TIDEGATE_MAIL_HOST", default="")
 EMAIL_PORT = env.integer("TIDEGATE_MAIL_PORT", default=25, least=1)
+EMAIL_HOST_USER = env.text("TIDEGATE_MAIL_USER", default="")
+EMAIL_HOST_PASSWORD = env.text("TIDEGATE_MAIL_PASSWORD", default="")
+EMAIL_USE_TLS = env.boolean("TIDEGATE_MAIL_STARTTLS", default=False)
+EMAIL_USE_SSL = env.boolean("TIDEGATE_MAIL_TLS", default=False)
 DEFAULT_FROM_EMAIL = env.text("TIDEGATE_MAIL_FROM", default="tidegate@localhost")
 EMAIL_TIMEOUT = 20
 

@@ -17,6 +17,7 @@ from dashboard.views import (
     inference,
     live,
     nodes,
+    notices,
     overview,
     quotas,
     reports,
@@ -69,7 +70,16 @@ urlpatterns = [
     path(
         "requests/<int:request_id>/withdraw", serve_requests.withdraw, name="serve_request_withdraw"
     ),
-    path("notices", serve_requests.notices, name="notices"),
+    path("notices", notices.notices, name="notices"),
+    path("notices/settings", notices.notice_settings, name="notice_settings"),
+    path("notices/channel", notices.channel, name="notice_channel"),
+    path(
+        "notices/channel/<int:channel_id>/remove",
+        notices.remove_channel,
+        name="notice_channel_remove",
+    ),
+    path("notices/channel/<int:channel_id>/try", notices.try_channel, name="notice_channel_try"),
+    path("notices/again", notices.send_again, name="notice_again"),
     path("", include("dashboard.people_urls")),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),

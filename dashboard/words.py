@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from scheduler.core.idle import RuleKind
+from scheduler.core.notices import Kind as NoticeKind
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import AssetKind, Kind, Phase, Rank, SourceType
 from scheduler.queries import phrases
@@ -68,6 +69,54 @@ def role_name(role: str) -> str:
         "ml_engineer": _("ML engineer"),
         "viewer": _("Viewer"),
     }[role]
+
+
+def notice_kind(kind: NoticeKind) -> str:
+    """Return what a kind of notices is about."""
+    return {
+        NoticeKind.STARTED: _("Own work begins to run"),
+        NoticeKind.STATE: _("Own work has finished, failed, or was stopped by someone"),
+        NoticeKind.TAKEN: _("Own work was reclaimed, preempted, moved or lost"),
+        NoticeKind.LIMITS: _("Own work comes to a limit of idle or running time"),
+        NoticeKind.SERVE: _("Requests to serve"),
+        NoticeKind.QUOTA: _("Quotas of one's units change"),
+        NoticeKind.NODES: _("Nodes are lost and come back"),
+        NoticeKind.ALERTS: _("Alerts"),
+    }[kind]
+
+
+def channel_name(channel: str) -> str:
+    """Return a channel's word."""
+    return {
+        "page": _("Bell"),
+        "email": _("E-mail"),
+        "webhook": _("Webhook"),
+        "slack": _("Slack or the like"),
+    }[channel]
+
+
+def digest_name(seconds: int) -> str:
+    """Return for how long notices are gathered."""
+    return _("as they come") if not seconds else duration(seconds)
+
+
+def delivery_status(status: str) -> str:
+    """Return how a message stands."""
+    return {"waiting": _("on its way"), "sent": _("sent"), "dead": _("given up")}[status]
+
+
+def target_refusal(code: str) -> str:
+    """Return why an address can't be used, and the way out."""
+    return {
+        "bad_url": _(
+            "Use a whole address that begins with https:// or http://, without a user name in it."
+        ),
+        "unknown_host": _("No number is found for this host name. Check its spelling."),
+        "forbidden_network": _(
+            "This address lies in a network that webhooks may not reach. An administrator can allow it "
+            "with the setting TIDEGATE_WEBHOOK_NETWORKS."
+        ),
+    }[code]
 
 
 def verification_status(status: str) -> str:

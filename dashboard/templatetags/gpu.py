@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from dashboard import words
 from scheduler.core.units import format_gpu
+from scheduler.queries import alert_words
 from scheduler.queries.phrases import Phrase, Span
 
 register = template.Library()
@@ -139,6 +140,30 @@ def verification_status(status: str) -> str:
 def verification_tone(status: str) -> str:
     """Return the class of the tag that says so."""
     return words.verification_tone(status)
+
+
+@register.filter
+def delivery_status(status: str) -> str:
+    """Return how a message stands."""
+    return words.delivery_status(status)
+
+
+@register.filter
+def channel_name(channel: str) -> str:
+    """Return a channel's word."""
+    return words.channel_name(channel)
+
+
+@register.filter
+def metric_name(metric: str) -> str:
+    """Return what an alert rule watches."""
+    return alert_words.metric_name(metric)
+
+
+@register.simple_tag
+def figure(metric: str, value: int | None) -> str:
+    """Return a watched figure with its unit."""
+    return alert_words.figure(metric, value)
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""Requests to serve: asked for, approved or declined; and what one was told."""
+"""Requests to serve: asked for, approved or declined."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
 from dashboard.views.submit import choices
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import notices as notice_operations
 from scheduler.operations import serve_requests as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
-from scheduler.queries import notices as notice_queries
 from scheduler.queries import pool_state
 from scheduler.queries import serve_requests as queries
 from scheduler.queries import workloads as workload_queries
@@ -136,22 +134,6 @@ def withdraw(request: HttpRequest, request_id: int) -> HttpResponse:
         operations.withdraw_request,
         _("{name} is withdrawn."),
         answered=False,
-    )
-
-
-@login_required
-@require_http_methods(["GET", "POST"])
-def notices(request: HttpRequest) -> HttpResponse:
-    """Answer what one was told; a POST marks it as seen."""
-    username = signed_in.user_of(request).get_username()
-    if request.method == "POST":
-        notice_operations.mark_seen(username=username, now=timezone.now())
-        return redirect("notices")
-    rows = notice_queries.list_notices(username=username)
-    return render(
-        request,
-        "dashboard/notices.html",
-        {"rows": rows, "has_unread": any(row.unread for row in rows)},
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from scheduler.models.alerts import Alert, AlertRule
 from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
 from scheduler.models.demo_day import DemoDay
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.notices import Announcement, NoticeChannel, NoticeDelivery, NoticeSettings
 from scheduler.models.requests import SentOnce
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
 from scheduler.models.serving import (
@@ -38,7 +40,10 @@ from scheduler.models.workload import Nomination, Replica, ReplicaDevice, Worklo
 
 __all__ = [
     "ActivityInterval",
+    "Alert",
+    "AlertRule",
     "AllocationInterval",
+    "Announcement",
     "Asset",
     "AuditEntry",
     "CapacityInterval",
@@ -59,6 +64,9 @@ __all__ = [
     "Node",
     "NodePool",
     "Nomination",
+    "NoticeChannel",
+    "NoticeDelivery",
+    "NoticeSettings",
     "Notification",
     "Project",
     "ProjectQuota",

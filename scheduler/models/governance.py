@@ -106,9 +106,18 @@ class Notification(models.Model):
         Workload, on_delete=models.CASCADE, null=True, blank=True, related_name="+"
     )
     read_at = models.DateTimeField(null=True, blank=True)
+    #: When it was put into the messages that go out; until then it is the outbox.
+    sorted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(name="notification_by_user", fields=["username", "-id"])]
+        indexes = [
+            models.Index(name="notification_by_user", fields=["username", "-id"]),
+            models.Index(
+                name="notification_unsorted",
+                fields=["username", "at"],
+                condition=Q(sorted_at__isnull=True),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.username}: {self.code}"

@@ -14,7 +14,7 @@ from scheduler import events, models
 from scheduler.core.instants import to_us
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Level
-from scheduler.operations import audit, quota_rules
+from scheduler.operations import audit, notices, quota_rules
 from scheduler.operations.authority import SYSTEM, Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
 from scheduler.queries.pool_state import PoolRow
@@ -284,10 +284,10 @@ def _save(
     row: models.DepartmentQuota | models.ProjectQuota
     if isinstance(unit, models.Project):
         department, project = unit.department, unit
-        row, _ = models.ProjectQuota.objects.get_or_create(project=unit, pool=pool)
+        row, is_new = models.ProjectQuota.objects.get_or_create(project=unit, pool=pool)
     else:
         department, project = unit, None
-        row, _ = models.DepartmentQuota.objects.get_or_create(department=unit, pool=pool)
+        row, is_new = models.DepartmentQuota.objects.get_or_create(department=unit, pool=pool)
     before = _write(row, values)
     _history(department=department, project=project, pool_id=pool.pk, values=values, now=now)
     audit.record(
@@ -298,6 +298,36 @@ def _save(
         before={"pool": pool.name, **before},
         after={"pool": pool.name, **{name: getattr(row, name) for name in before}},
         reason=reason,
+    )
+    if not is_new:  # the first values of a unit change nothing for anyone
+        _announce(unit, pool, before=before, row=row, authority=authority, now=now)
+
+
+def _announce(
+    unit: models.Department | models.Project,
+    pool: models.NodePool,
+    *,
+    before: Mapping[str, object],
+    row: models.DepartmentQuota | models.ProjectQuota,
+    authority: Authority,
+    now: datetime,
+) -> None:
+    """Tell those who see the unit which of its values are others now."""
+    changes = {
+        name: [value, getattr(row, name)]
+        for name, value in before.items()
+        if value != getattr(row, name)
+    }
+    if not changes:
+        return
+    notices.announce(
+        code="quota_changed",
+        params={"name": unit.name, "pool": pool.name, "by": authority.name, "changes": changes},
+        audience="see",
+        project=unit if isinstance(unit, models.Project) else None,
+        department=None if isinstance(unit, models.Project) else unit,
+        skip=authority.name,
+        now=now,
     )
 
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from scheduler import models
 from scheduler.core.autoscale import Metric
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import audit, services, submissions
+from scheduler.operations import audit, notices, services, submissions
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
 from scheduler.operations.services import Scaling
@@ -245,9 +245,9 @@ def _record(
 
 
 def _tell(username: str, code: str, request: models.ServeRequest, now: datetime) -> None:
-    models.Notification.objects.create(
+    notices.tell(
         username=username,
-        at=now,
+        now=now,
         code=code,
         params={
             "name": request.name,

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from scheduler import events, models
 from scheduler.core.units import UNLIMITED_MGPU, format_gpu
 from scheduler.core.vocabulary import END_PHASES, HOLDING_PHASES, Kind, Phase, is_preemptible
-from scheduler.operations import asset_choice, audit, idle, submissions
+from scheduler.operations import asset_choice, audit, idle, notices, submissions
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, StateRefused, SubmitRefused
 from scheduler.operations.submissions import Submission
@@ -96,11 +96,19 @@ def stop_workload(
         workload.generation += 1
         _event(workload, now, "stop_requested", by=authority.name, code=code)
         audit.record(authority=authority, now=now, action="workload.stop", target=workload)
+        _tell_stopped(workload, authority, now)
     if Phase(workload.phase) is Phase.PENDING:
         _end_waiting(workload, now)
     workload.save()
     events.wake_on_commit()
     return workload
+
+
+def _tell_stopped(workload: models.Workload, authority: Authority, now: datetime) -> None:
+    """Tell the owner that someone else ended it."""
+    if workload.submitted_by != authority.name:
+        by = {"by": authority.name}
+        notices.tell_owner(workload=workload, code="work_stopped", params=by, now=now)
 
 
 @transaction.atomic
@@ -146,6 +154,7 @@ def delete_workload(*, workload_id: int, authority: Authority, now: datetime) ->
         workload.stop_code = "deleted"
     workload.save()
     _event(workload, now, "delete_requested", by=authority.name)
+    _tell_stopped(workload, authority, now)
     audit.record(authority=authority, now=now, action="workload.delete", target=workload)
     events.wake_on_commit()
     return workload

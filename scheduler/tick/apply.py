@@ -14,6 +14,7 @@ from scheduler.core import plan as plans
 from scheduler.core.snapshot import Placement
 from scheduler.core.units import fraction_mib, memory_request_mgpu
 from scheduler.core.vocabulary import Phase, ReplicaPhase, Rule
+from scheduler.operations import notices
 from scheduler.queries.snapshots import Loaded
 from scheduler.tick import ledger
 
@@ -282,6 +283,12 @@ def _leave(
         freed_mgpu=victim.freed_mgpu,
         whole=victim.whole,
         grace_s=workload.grace_s,
+    )
+    notices.tell_owner(
+        workload=workload,
+        code={"consolidate": "moved", "lost": "work_lost"}.get(code, code),
+        params={"decision": record.pk, "freed_mgpu": victim.freed_mgpu, "whole": victim.whole},
+        now=work.now,
     )
 
 

@@ -12,9 +12,13 @@ from scheduler.core import idle as core
 from scheduler.core.idle import Judgment, Reading, Verdict, Watched
 from scheduler.core.instants import optional_us, to_us
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.operations import notices
 
 #: Why a rule ended work, as it stands on the workload and in its last event.
 STOP_CODES = {Verdict.STOP_IDLE: "idle", Verdict.STOP_RUNTIME: "runtime"}
+
+#: At this part of the time limit its owner is told.
+RUNTIME_WARN_PERCENT = 90
 
 
 def govern(*, now: datetime) -> bool:
@@ -30,7 +34,10 @@ def govern(*, now: datetime) -> bool:
     )
     stopped = False
     for workload in watched:
-        judgment = core.judge(watched=_watched(workload, now), now_us=to_us(now))
+        seen = _watched(workload, now)
+        judgment = core.judge(watched=seen, now_us=to_us(now))
+        if judgment.verdict not in STOP_CODES:
+            _warn_of_runtime(workload, seen.ran_s, now)
         stopped |= _act(workload, judgment, now)
     return stopped
 
@@ -54,20 +61,20 @@ def _watched(workload: models.Workload, now: datetime) -> Watched:
             for replica in replicas
         ],
         running_since_us=optional_us(workload.running_since),
-        ran_s=_ran_s(workload, now) if workload.runtime_limit_s is not None else 0,
+        ran_s=_ran_s(workload, now),
         kept_at_us=optional_us(workload.kept_at),
         warned_percent=workload.idle_warned_percent,
     )
 
 
 def _ran_s(workload: models.Workload, now: datetime) -> int:
-    """Return how long it has run since it was last asked to start, interruptions left out."""
-    asked = (
-        models.WorkloadEvent.objects.filter(workload=workload, code="start_requested")
-        .order_by("-id")
-        .values_list("at", flat=True)
-        .first()
-    )
+    """Return how long it has run since it was last asked to start, interruptions left out.
+
+    0 where no rule asks.
+    """
+    if workload.runtime_limit_s is None:
+        return 0
+    asked = _asked_at(workload)
     runs = models.Replica.objects.filter(workload=workload, ordinal=0, running_at__isnull=False)
     if asked is not None:
         runs = runs.filter(booked_at__gte=asked)
@@ -76,6 +83,30 @@ def _ran_s(workload: models.Workload, now: datetime) -> int:
         for running_at, ended_at in runs.values_list("running_at", "ended_at")
         if running_at is not None
     )
+
+
+def _asked_at(workload: models.Workload) -> datetime | None:
+    """Return when someone last asked it to start again."""
+    return (
+        models.WorkloadEvent.objects.filter(workload=workload, code="start_requested")
+        .order_by("-id")
+        .values_list("at", flat=True)
+        .first()
+    )
+
+
+def _warn_of_runtime(workload: models.Workload, ran_s: int, now: datetime) -> None:
+    """Tell the owner once a start that the time limit is near."""
+    limit_s = workload.runtime_limit_s
+    if limit_s is None or ran_s * 100 < limit_s * RUNTIME_WARN_PERCENT:
+        return
+    told = models.Notification.objects.filter(workload=workload, code="runtime_warned")
+    since = _asked_at(workload)
+    if (told.filter(at__gte=since) if since else told).exists():
+        return
+    left_s = max(0, limit_s - ran_s)
+    params: dict[str, object] = {"limit_s": limit_s, "left_s": left_s}
+    notices.tell_owner(workload=workload, code="runtime_warned", params=params, now=now)
 
 
 def _act(workload: models.Workload, judgment: Judgment, now: datetime) -> bool:
@@ -142,7 +173,4 @@ def _tell(
     models.WorkloadEvent.objects.create(
         workload=workload, at=now, code=code, params=told, decision=decision
     )
-    if workload.submitted_by:
-        models.Notification.objects.create(
-            username=workload.submitted_by, at=now, code=code, params=told, workload=workload
-        )
+    notices.tell_owner(workload=workload, code=code, params=told, now=now)

@@ -23,6 +23,8 @@ from scheduler.engines.base import (
     Observation,
     ReplicaKey,
 )
+from scheduler.operations import notices
+from scheduler.operations.authority import Action
 from scheduler.tick import engine_room, ledger
 
 log = logging.getLogger(__name__)
@@ -112,16 +114,24 @@ def _record_nodes(observations: Observations, now: datetime) -> None:
     """
     if observations.answered:
         models.Node.objects.filter(engine__in=observations.answered).update(last_seen_at=now)
-        models.Node.objects.filter(
+        back = models.Node.objects.filter(
             engine__in=observations.answered, state=models.Node.State.LOST
-        ).update(state=models.Node.State.READY)
+        )
+        for node in back:
+            _announce_node("node_back", node, now)
+        back.update(state=models.Node.State.READY)
     lost_after = timedelta(seconds=models.Cluster.objects.one().node_lost_after_s)
     silent = models.Node.objects.exclude(engine__in=observations.answered).filter(
         state=models.Node.State.READY, last_seen_at__lt=now - lost_after
     )
     for node in silent:
         log.warning("observe.node.lost", extra={"node": node.name})
+        _announce_node("node_lost", node, now)
         models.Node.objects.filter(pk=node.pk).update(state=models.Node.State.LOST)
+
+
+def _announce_node(code: str, node: models.Node, now: datetime) -> None:
+    notices.announce(code=code, params={"node": node.name}, audience=Action.NODES, now=now)
 
 
 def _record_one(
@@ -397,14 +407,22 @@ def _enter(workload: models.Workload, phase: Phase, now: datetime) -> None:
             workload.nominations.all().delete()
             code, params = phase.value, {"code": workload.stop_code}
             models.WorkloadEvent.objects.create(workload=workload, at=now, code=code, params=params)
+            if phase is not Phase.STOPPED:  # whoever or whatever stopped it has told that already
+                _tell_state(workload, code, now)
         case Phase.PENDING:
             workload.running_since = None
         case Phase.RUNNING:
             workload.running_since = workload.running_since or now
             workload.failure = {}
             models.WorkloadEvent.objects.create(workload=workload, at=now, code="running")
+            _tell_state(workload, "running", now)
         case _:
             pass
+
+
+def _tell_state(workload: models.Workload, phase: str, now: datetime) -> None:
+    params = {"exit_code": workload.exit_code} if phase == Phase.FAILED else {}
+    notices.tell_owner(workload=workload, code=f"work_{phase}", params=params, now=now)
 
 
 def _note_running(workload: models.Workload, alive: list[models.Replica], now: datetime) -> bool:

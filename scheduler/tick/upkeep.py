@@ -1,4 +1,4 @@
-"""What a tick looks after twice a minute: the books, processes of nobody, old secrets, what pools offer."""
+"""What a tick looks after twice a minute: books, alerts, processes of nobody, old secrets, capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from scheduler import models
 from scheduler.engines.base import EngineError
 from scheduler.operations import asset_files, assets, service_latencies
-from scheduler.tick import books, converge, ledger
+from scheduler.tick import alerts, books, converge, ledger
 from scheduler.tick.observe import Observations
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
     ledger.record_capacity(pools=models.NodePool.objects.order_by("id"), now=now)
     assets.erase_unused_secrets()
     _sweep_if_due(now)
+    alerts.evaluate(now=now)
     for name in sorted(observations.answered):
         try:
             converge.end_orphans(engine_name=name)

@@ -158,6 +158,24 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "serve_request_decline": Thing("request", "post"),
     "serve_request_withdraw": Thing("request", "post"),
     "notices": Page(),
+    "notice_settings": Page(),
+    "notice_channel": Form({"type": "webhook", "url": "http://{id}.invalid/"}),
+    "notice_channel_remove": Thing("channel", "post"),
+    "notice_channel_try": Thing("channel", "post"),
+    "notice_again": Form({"delivery": "00000000-0000-0000-0000-{id:012d}"}),
+    "alerts": Page(only=ADMINS | {Role.PROJECT_ADMIN}),
+    "alert_rule_save": Form(
+        {
+            "scope": "project-{id}",
+            "name": "mine",
+            "metric": "longest_wait_s",
+            "threshold": "5",
+            "for_s": "60",
+        }
+    ),
+    "alert_rule_delete": Thing("alert_rule", "post"),
+    "alert_rule_silence": Thing("alert_rule", "post"),
+    "alert_acknowledge": Thing("alert", "post"),
     "nodes": Page(asks=("pool={name}",)),
     "decisions": Page(asks=("project={id}", "q={name}")),
     "decision": Thing("decision"),
@@ -247,6 +265,20 @@ def foreign(scene):
         requested_by="foreigner",
         requested_at=timezone.now(),
     )
+    channel = models.NoticeChannel.objects.create(
+        username="foreigner", type="email", created_at=timezone.now()
+    )
+    rule_of_alerts = models.AlertRule.objects.create(
+        name="foreign-alert",
+        metric="longest_wait_s",
+        threshold=1,
+        for_s=1,
+        project=project,
+        created_at=timezone.now(),
+    )
+    alert = models.Alert.objects.create(
+        rule=rule_of_alerts, raised_at=timezone.now(), threshold=1, value=2, peak=2
+    )
     run = verifications.request_run(
         numbers=[("3", "foreign-run")], layout="card", url="", authority=SYSTEM, now=timezone.now()
     )
@@ -274,6 +306,9 @@ def foreign(scene):
         "saved": MISSING - 1,
         "request": asked.pk,
         "run": run.pk,
+        "channel": channel.pk,
+        "alert_rule": rule_of_alerts.pk,
+        "alert": alert.pk,
         "schedule": schedule.pk,
     }
 
@@ -294,6 +329,7 @@ def outside(foreign):
         "foreign-service",
         "foreign-account",
         "foreign-group",
+        "foreign-alert",
     }
 
 

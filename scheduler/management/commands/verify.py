@@ -50,7 +50,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        signal.signal(signal.SIGTERM, _interrupt)
+        # A process that a worker begins inherits that Ctrl-C is ignored, so it is set as well.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)
         try:
             if options["clear"]:
                 self._clear()
