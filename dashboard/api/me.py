@@ -69,7 +69,7 @@ def list_notices(
 ) -> lists.Page[NoticeOut]:
     """The newest first."""
     rows, following = lists.cut(
-        notices.list_notices(username=who(request).authority.name),
+        notices.list_notices(username=who(request).authority.name, visible=who(request).visible),
         after=after,
         limit=limit,
         key=lambda row: row.id,
