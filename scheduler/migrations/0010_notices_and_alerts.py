@@ -32,7 +32,7 @@ def empty_outbox(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0007_scratch_assets"),
+        ("scheduler", "0009_demo_day"),
     ]
 
     operations = [
