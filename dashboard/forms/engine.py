@@ -72,7 +72,7 @@ class EngineFields(forms.Form):
     #: Sizes of devices of the pool; given by the form that has these fields.
     devices: Sequence[DeviceSize] = ()
 
-    def made_command(self, *, name: str) -> list[str]:
+    def made_command(self) -> list[str]:
         """Return the command of the chosen server; empty where none or no model is chosen."""
         data: dict[str, Any] = self.cleaned_data
         template = TEMPLATES.get(data.get("engine") or "")
@@ -82,7 +82,6 @@ class EngineFields(forms.Form):
         return template.command(
             Model(
                 path=data["model"],
-                name=name or "model",
                 max_tokens=data.get("max_tokens") or USUAL_LENGTH,
                 utilization_permille=(
                     max(estimate.division.utilization_permille, LEAST_PERMILLE)

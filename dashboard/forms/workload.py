@@ -274,7 +274,7 @@ class WorkloadForm(EngineFields, AssetFields):
         return Submission(
             name=data["name"],
             kind=kind,
-            command=data["command"] or self.made_command(name=data["name"]),
+            command=data["command"] or self.made_command(),
             env=data["env"],
             environment_id=data["environment"],
             source_ids=data["sources"],

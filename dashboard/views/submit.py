@@ -84,11 +84,10 @@ def estimate(request: HttpRequest) -> HttpResponse:
         request.POST, projects=open_projects(request), **choices(request, pool_id=pools[0].id)
     )
     form.is_valid()
-    name = form.cleaned_data.get("name", "")
     return render(
         request,
         "dashboard/partials/_engine_estimate.html",
-        {"estimate": form.estimate, "command": form.made_command(name=name)},
+        {"estimate": form.estimate, "command": form.made_command()},
     )
 
 

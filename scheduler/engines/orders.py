@@ -90,8 +90,8 @@ def make_order(
 
 
 def _filled(part: str, *, spec: LaunchSpec, env: dict[str, str], port: int | None) -> str:
-    """Put the port, and shares of the slice, in the place of ``{port}`` and ``{slice:0.93}``."""
-    part = part.replace("{port}", str(port or ""))
+    """Put name, port and shares of the slice in the place of ``{name}``, ``{port}``, ``{slice:0.93}``."""
+    part = part.replace("{port}", str(port or "")).replace("{name}", spec.workload_name)
     return _SHARE.sub(lambda found: _share_seen(Decimal(found[1]), spec, env), part)
 
 

@@ -1,7 +1,7 @@
 """Servers of language models that people use: their commands, readiness paths and start times.
 
-Words in braces are filled in where the work starts: ``{port}``, and ``{slice:0.93}``, which is 93 % of
-the slice as a share of what the process sees as the card's memory.
+Words in braces are filled in where the work starts: ``{name}``, ``{port}``, and ``{slice:0.93}``, which
+is 93 % of the slice as a share of what the process sees as the card's memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class Model:
     """What is to be served. ``path``: a folder or file of a data source, or a name of a hub."""
 
     path: str
-    name: str
+    #: As requests call it: the workload's, whatever it is called in the end.
+    name: str = "{name}"
     max_tokens: int = USUAL_LENGTH
     utilization_permille: int = 900
 

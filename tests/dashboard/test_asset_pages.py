@@ -282,7 +282,7 @@ def test_the_form_says_what_a_slice_leaves(client, scene):
 @pytest.mark.parametrize(
     ("engine", "parts"),
     [
-        ("llama", ["llama-server", "--ctx-size", "--alias chat"]),
+        ("llama", ["llama-server", "--ctx-size", "--alias &#x27;{name}&#x27;"]),
         ("sglang", ["sglang.launch_server", "--mem-fraction-static", "--disable-cuda-graph"]),
         ("tgi", ["text-generation-launcher", "--cuda-memory-fraction", "--max-total-tokens"]),
     ],

@@ -339,7 +339,7 @@ def test_the_order_tells_what_to_fetch_to_its_owner_alone(local):
 def test_a_share_of_the_slice_is_told_as_what_the_process_sees(tmp_path, virtual, seen):
     # Given 0.09 of a card, which on a virtual one is all that there is, on a real one a part of it
     grant = DeviceGrant(index=0, uuid="GPU-0", request_mgpu=90, memory_mib=4146, virtual=virtual)
-    wanted = spec(("echo", "--gpu-memory-utilization", "{slice:0.93}"), devices=(grant,))
+    wanted = spec(("echo", "{name}", "{slice:0.93}"), devices=(grant,))
     order = make_order(
         spec=wanted,
         engine_id="00",
@@ -350,4 +350,4 @@ def test_a_share_of_the_slice_is_told_as_what_the_process_sees(tmp_path, virtual
         wake_path="",
         port=None,
     )
-    assert order["command"][-1] == seen
+    assert order["command"] == ["echo", "train-1", seen]
