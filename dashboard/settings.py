@@ -26,6 +26,7 @@ SECRET_KEY = env.text("TIDEGATE_SECRET_KEY", default="") or env.secret_kept_in(
 # --- What the product itself reads ---------------------------------------------------------------
 
 TICK_S = env.integer("TIDEGATE_TICK_S", default=1, least=1)
+KEPT_CHECK_EVERY = env.integer("TIDEGATE_KEPT_CHECK", default=100, least=0)
 WORKLOADS_DIR = env.folder("TIDEGATE_WORKLOADS", default=DATA_DIR / "workloads")
 #: The first encrypts credentials, all of them decrypt: a key is changed by putting a new one first.
 CREDENTIALS_KEYS = env.words("TIDEGATE_CREDENTIALS_KEYS") or [

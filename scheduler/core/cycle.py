@@ -8,16 +8,13 @@ evictions complete at once. Both run the same rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.core import nomination, preempt, quota, reclaim
 from scheduler.core.allocate import find_places
 from scheduler.core.choice import Found
 from scheduler.core.consolidate import find_moves
-from scheduler.core.fair_share import FairShares
 from scheduler.core.holds import explain_waiting
 from scheduler.core.jobs import Job
-from scheduler.core.lacks import Shortages
 from scheduler.core.load import open_session
 from scheduler.core.ordering import Order
 from scheduler.core.plan import Holds, Plan
@@ -26,9 +23,10 @@ from scheduler.core.reservation import Reservations
 from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.snapshot import Policy, Snapshot
+from scheduler.core.state import State, state_of
 from scheduler.core.victims import Taken
 from scheduler.core.vocabulary import Rule
-from scheduler.core.waiting import Line, Request, Waiting
+from scheduler.core.waiting import Line, Request
 
 
 def decide(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
@@ -44,26 +42,6 @@ def settle(*, snapshot: Snapshot, policy: Policy, now_us: int) -> Plan:
 def run(session: Session) -> Plan:
     """Run one cycle on ``session``, which afterwards holds the resulting state."""
     return run_on(state_of(session))
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class State:
-    """What a cycle runs on, all of which may be carried on to the next one."""
-
-    session: Session
-    waiting: Waiting
-    shares: FairShares
-    shortages: Shortages
-
-
-def state_of(session: Session) -> State:
-    """Return the state for cycles on ``session``, into which the facts were brought."""
-    return State(
-        session=session,
-        waiting=Waiting(session),
-        shares=FairShares(session),
-        shortages=Shortages(session, session.start),
-    )
 
 
 def run_on(state: State) -> Plan:
@@ -109,19 +87,16 @@ class _Cycle:
             self._readmit_victims()
         return Plan(
             decisions=self.recorder.decisions(),
-            holds=self._holds(),
+            holds=Holds(
+                explain_waiting(
+                    session, self.waiting, self.reservations, self.state.shortages_at_end()
+                )
+            ),
             fair_share_projects=projects,
             fair_share_departments=departments,
             dropped_nominations=dropped,
             starving_ids=self.reservations.starving_ids(),
             reservations=self.reservations.nodes(),
-        )
-
-    def _holds(self) -> Holds:
-        if not self.state.shortages.is_of(self.session.start):
-            self.state.shortages = Shortages(self.session, self.session.start)
-        return Holds(
-            explain_waiting(self.session, self.waiting, self.reservations, self.state.shortages)
         )
 
     def _set_hopeless_aside(self) -> None:

@@ -8,14 +8,15 @@ finds out anew. Whatever the last cycle decided is taken back first: only the fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from scheduler.core.cycle import State, run_on, state_of
+from scheduler.core.cycle import run_on
 from scheduler.core.load import bring_in, open_session, take_out, vacated_for
 from scheduler.core.plan import Plan
 from scheduler.core.queues import Queue
 from scheduler.core.session import Session
 from scheduler.core.snapshot import Department, Node, Policy, Project, Snapshot, Workload
+from scheduler.core.state import State, state_of
 
 #: The state is built anew once this many changes of books and queues were noted.
 _LOG_LIMIT = 200_000
@@ -32,6 +33,13 @@ class Change:
     departments: Sequence[Department] | None = None
     projects: Sequence[Project] | None = None
     nodes: Sequence[Node] | None = None
+
+
+def differing_parts(plan: Plan, other: Plan) -> list[str]:
+    """Return the names of the parts in which two plans differ."""
+    return [
+        part.name for part in fields(Plan) if getattr(plan, part.name) != getattr(other, part.name)
+    ]
 
 
 def change_between(before: Snapshot, after: Snapshot) -> Change:
@@ -55,7 +63,7 @@ class Kept:
     """The state of one node pool, live: victims hold their devices until the facts say they are gone."""
 
     def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int) -> None:
-        self._policy = policy
+        self.policy = policy
         self._nodes = snapshot.nodes
         self._departments = snapshot.departments
         self._projects = snapshot.projects
@@ -84,6 +92,10 @@ class Kept:
             self.advance(Change(), now_us=self._session.now_us)
         self._decided = True
         return run_on(self._state)
+
+    def follow(self, snapshot: Snapshot, *, now_us: int) -> None:
+        """Bring the state forward to ``snapshot``, at ``now_us``, by what differs."""
+        self.advance(change_between(self.snapshot(), snapshot), now_us=now_us)
 
     def advance(self, change: Change, *, now_us: int) -> None:
         """Bring the state forward to the facts after ``change``, at ``now_us``."""
@@ -160,7 +172,7 @@ class Kept:
     def _build(self, snapshot: Snapshot, now_us: int) -> None:
         self._nodes, self._departments = snapshot.nodes, snapshot.departments
         self._projects = snapshot.projects
-        session = open_session(snapshot, policy=self._policy, now_us=now_us)
+        session = open_session(snapshot, policy=self.policy, now_us=now_us)
         self._state: State = state_of(session)
         self._decided = False
         self.builds += 1

@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from scheduler import events
-from scheduler.core import cycle as core
 from scheduler.core.instants import to_us
 from scheduler.operations import quota_switches
 from scheduler.queries import snapshots
-from scheduler.tick import autoscale, converge, idle, lease, observe, publish, sample, upkeep
+from scheduler.tick import (
+    autoscale,
+    converge,
+    decide,
+    idle,
+    lease,
+    observe,
+    publish,
+    sample,
+    upkeep,
+)
 from scheduler.tick.apply import PlanStale, apply_plan
 
 log = logging.getLogger(__name__)
@@ -107,7 +116,7 @@ def _decide_and_apply(tally: Tally, clock: Clock) -> bool:
     generation = cluster.generation
     for loaded in pools:
         now = clock()
-        plan = core.decide(snapshot=loaded.snapshot, policy=loaded.policy, now_us=to_us(now))
+        plan = decide.make_plan(loaded, now_us=to_us(now))
         try:
             applied = apply_plan(
                 loaded=loaded,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import statistics
+import time
 from collections.abc import Callable, Collection, Iterator
 
 from scheduler.core.cycle import decide, settle
+from scheduler.core.kept import Kept, differing_parts
 from scheduler.core.snapshot import Policy, Snapshot
+from scheduler.management.benches.live import LivePool
 from scheduler.management.benches.measure import (
     LIMIT_S,
     TookTooLong,
@@ -31,6 +36,8 @@ POLICY = Policy()
 KAI_FILL_S = {(100, 800): 0.54, (500, 4000): 6.9, (1000, 8000): 21.0, (1000, 16000): 105.7}
 #: KAI-Scheduler's full cycle on 100 nodes with 800 to reclaim, in seconds.
 KAI_RECLAIM_S = 17.4
+#: Small cycles of a kept state before any is measured, and how many then are.
+_WARM_UP, _CYCLES = 4, 9
 
 
 def run(*, goals: Collection[int] = ()) -> Iterator[Row]:
@@ -86,6 +93,50 @@ def _by_nodes() -> Iterator[Row]:
         pool = make_fill(nodes=nodes, waiting=10_000, projects=200)
         points.append((float(nodes), cpu_seconds(_decide(pool))))
     yield _slope("3 growth with 100, 1k, 10k nodes", points, "<= 0.5", 0.5)
+
+
+def _small_changes() -> Iterator[Row]:
+    for count, most in ((100, 0.015), (1, 0.003)):
+        seconds, same = _kept_cycles(nodes=1000, waiting=50_000, count=count)
+        plans = "" if same else "; NOT the plan of a full cycle"
+        yield Row(
+            what=f"4 kept: {count} end and {count} come, 50,000 waiting",
+            value=seconds,
+            goal=f"<= {most}",
+            passed=seconds <= most and same,
+            note=f"median of {_CYCLES} cycles{plans}",
+        )
+    points = []
+    for waiting in (1_000, 10_000, 50_000):
+        seconds, _ = _kept_cycles(nodes=300, waiting=waiting, count=10)
+        points.append((float(waiting), seconds))
+    yield _slope("4 growth of that with 1k, 10k, 50k waiting", points, "<= 0.3", 0.3)
+
+
+def _kept_cycles(*, nodes: int, waiting: int, count: int) -> tuple[float, bool]:
+    """Return the median time of small cycles on a settled pool, and whether the last plan is that of a
+    full cycle.
+    """
+    size = PoolSize(nodes=nodes, waiting=waiting)
+    pool = make_pool(size)
+    settled = settle(snapshot=pool, policy=POLICY, now_us=NOW_US)
+    live = LivePool(carry_out(pool, settled, now_us=NOW_US), size)
+    kept = Kept(live.snapshot(), policy=POLICY, now_us=NOW_US)
+    live.carry_out(kept.decide())
+    times, same = [], True
+    for number in range(_WARM_UP + _CYCLES):
+        change = live.step(count)
+        gc.collect()
+        began = time.process_time()
+        kept.advance(change, now_us=live.now_us)
+        plan = kept.decide()
+        if number >= _WARM_UP:
+            times.append(time.process_time() - began)
+        if number == _WARM_UP + _CYCLES - 1:
+            anew = decide(snapshot=live.snapshot(), policy=POLICY, now_us=live.now_us)
+            same = not differing_parts(plan, anew)
+        live.carry_out(plan)
+    return statistics.median(times), same
 
 
 def _reclaim_singles() -> Iterator[Row]:
@@ -148,6 +199,7 @@ _GOALS: tuple[tuple[int, Callable[[], Iterator[Row]]], ...] = (
     (1, _full_cycle),
     (2, _by_waiting),
     (3, _by_nodes),
+    (4, _small_changes),
     (5, _reclaim_singles),
     (6, _reclaim_many),
     (7, _fills),

@@ -56,7 +56,8 @@ def make_pool(size: PoolSize) -> Snapshot:
     nodes = make_nodes(size.nodes)
     running = _running(size, draw)
     waiting = tuple(
-        _workload(draw, number, size) for number in range(len(running), len(running) + size.waiting)
+        make_workload(draw, number, size)
+        for number in range(len(running), len(running) + size.waiting)
     )
     return Snapshot(
         nodes=nodes, departments=departments, projects=projects, workloads=(*running, *waiting)
@@ -113,7 +114,7 @@ def _running(size: PoolSize, draw: Random) -> tuple[Workload, ...]:
             for part in parts:
                 number = len(workloads)
                 replica_id += 1
-                base = _workload(draw, number, size)
+                base = make_workload(draw, number, size)
                 workloads.append(
                     replace(
                         base,
@@ -134,7 +135,8 @@ def _running(size: PoolSize, draw: Random) -> tuple[Workload, ...]:
     return tuple(workloads)
 
 
-def _workload(draw: Random, number: int, size: PoolSize) -> Workload:
+def make_workload(draw: Random, number: int, size: PoolSize) -> Workload:
+    """Return one that waits, of a project by its number."""
     request = draw.choices([row[0] for row in _REQUESTS], [row[1] for row in _REQUESTS])[0]
     replicas = 1
     kind = Kind.TRAINING
