@@ -20,6 +20,7 @@ from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused
 from scheduler.queries import idle_holdings
 from scheduler.queries.idle_holdings import IdleRow, RuleUnit
+from scheduler.queries.settings import read_settings
 
 
 @login_required
@@ -37,6 +38,7 @@ def idle(request: HttpRequest) -> HttpResponse:
             "rows": [{"row": row, "may_keep": _may_keep(row, authority)} for row in rows],
             "idle_mgpu": sum(row.held_mgpu for row in rows),
             "cost": sum(costs) if costs else None,
+            "currency": read_settings().currency,
             "services_mgpu": sum(row.held_mgpu for row in rows if row.is_service),
             "units": [
                 {"unit": unit, "may_change": _may_change(unit, authority)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db.models import Prefetch
@@ -32,6 +32,7 @@ class IdleRow:
     owner: str
     held_mgpu: int
     idle_s: int
+    idle_since: datetime
     #: Seconds of its rule, and until it is stopped; None: there is no rule for it.
     limit_s: int | None
     left_s: int | None
@@ -187,6 +188,7 @@ def _row(workload: models.Workload, prices: dict[str, Decimal], now: datetime) -
         owner=workload.submitted_by,
         held_mgpu=held_mgpu,
         idle_s=judgment.idle_s,
+        idle_since=now - timedelta(seconds=judgment.idle_s),
         limit_s=workload.idle_limit_s,
         left_s=judgment.left_s,
         warned_percent=workload.idle_warned_percent,

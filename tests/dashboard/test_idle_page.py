@@ -64,6 +64,18 @@ def test_its_owner_keeps_it_where_the_rule_allows_and_another_researcher_does_no
     assert "less than 30 minutes ago" in said
 
 
+def test_an_idle_holding_says_since_when_and_that_its_owner_was_warned(client, admin, idle_desk):
+    models.Workload.objects.filter(pk=idle_desk.pk).update(idle_warned_percent=50)
+    text = page_of(client, admin)
+    since = timezone.localtime(timezone.now() - timedelta(minutes=40))
+    assert (
+        f"since {since:%Y-%m-%d %H:%M}" in text
+        or f"since {since - timedelta(minutes=1):%Y-%m-%d %H:%M}" in text
+    )
+    assert "owner warned" in text
+    assert "NT$" in text
+
+
 def test_rules_are_set_by_admins_of_the_scope_and_refused_for_inference(client, scene):
     department = models.Department.objects.get(name="Research")
     wen = User.objects.create_user("wen", password="someone-of-tests")
