@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.views import alerts, audit, people, proof, quota_editor, quota_files, quota_schedules
+from dashboard.views import (
+    alerts,
+    audit,
+    people,
+    proof,
+    quota_editor,
+    quota_files,
+    quota_replays,
+    quota_schedules,
+)
 
 urlpatterns = [
     path("quotas", quota_editor.editor, name="quota_editor"),
@@ -13,6 +22,8 @@ urlpatterns = [
     path("quotas/save", quota_editor.save, name="quota_save"),
     path("quotas/file", quota_files.transfer, name="quota_file"),
     path("quotas/export.<str:ending>", quota_files.export, name="quota_export"),
+    path("quotas/replay", quota_replays.ask, name="quota_replay_ask"),
+    path("quotas/replay/<int:replay_id>", quota_replays.replay, name="quota_replay"),
     path("quotas/schedule", quota_schedules.schedules, name="quota_schedules"),
     path(
         "quotas/schedule/<int:schedule_id>/cancel",

@@ -159,6 +159,8 @@ def _template(code: str) -> str:
         "bad_file_weight": _("“{text}” is no weight: use a number from 0 to 1000."),
         "bad_cores": _("“{text}” is not a number of CPU cores with at most three places."),
         "bad_mib": _("“{text}” is not a whole number of MiB."),
+        "nothing_to_replay": _("The draft changes nothing. Edit a row first."),
+        "replay_at_work": _("Another replay of this pool is at work. Wait for it."),
         "bad_schedule_name": _("Give a name of 1 to 60 characters."),
         "schedule_name_taken": _(
             "There is already a scheduled change called {name}. Choose another name."

@@ -8,7 +8,7 @@ import socket
 from celery import shared_task
 from django.conf import settings
 
-from scheduler.operations import usage_rollup
+from scheduler.operations import quota_replays, usage_rollup
 from scheduler.tick import demo_day, run, verifications
 
 #: A tick looks again for this part of its period, so that ends and submissions are met at once.
@@ -40,3 +40,9 @@ def tend_verifications() -> None:
 def tend_demo_day() -> None:
     """Begin the demonstration's day where it is wanted, and clear up after one that was stopped."""
     demo_day.tend(now=run.utc_now())
+
+
+@shared_task(name=quota_replays.TASK, ignore_result=True)
+def replay_quotas(replay_id: int) -> None:
+    """Play a draft of quotas over the last days."""
+    quota_replays.carry_out(replay_id=replay_id, now=run.utc_now())

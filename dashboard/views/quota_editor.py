@@ -25,10 +25,12 @@ from dashboard.views.numbers import optional_int
 from scheduler.core.vocabulary import Rank
 from scheduler.operations import quotas as operations
 from scheduler.operations.authority import NotPermitted
+from scheduler.operations.quota_replays import DAYS
 from scheduler.operations.quota_schedules import save_schedule
 from scheduler.operations.refused import NotFound, QuotaRefused
 from scheduler.queries import quota_changes, quota_schedules
 from scheduler.queries.pool_state import list_pools
+from scheduler.queries.quota_replays import list_replays
 from scheduler.queries.quota_tree import QuotaTree, read_quota_tree
 from scheduler.queries.settings import read_settings
 
@@ -67,6 +69,13 @@ def editor(request: HttpRequest) -> HttpResponse:
             "page": _page(request, draft, when=NOW if edited is None else AT),
             "edited": edited,
             "scheduled": _scheduled(request, tree),
+            "replay_days": DAYS,
+            "replays": list_replays(
+                visible=signed_in.visible_to(request),
+                username=signed_in.user_of(request).get_username(),
+                pool_id=tree.pool.id,
+                now=timezone.now(),
+            )[:5],
             "pools": list_pools(visible=visible),
             "ranks": [(int(rank), words.rank_name(rank)) for rank in reversed(Rank)],
             "reverted": change,
@@ -79,7 +88,7 @@ def editor(request: HttpRequest) -> HttpResponse:
 @require_POST
 def preview(request: HttpRequest) -> HttpResponse:
     """Answer what saving the draft would do, and what is wrong with its rows."""
-    draft = _draft(request)
+    draft = draft_of(request)
     return render(
         request,
         "dashboard/partials/_quota_consequences.html",
@@ -91,14 +100,14 @@ def preview(request: HttpRequest) -> HttpResponse:
 @require_POST
 def review(request: HttpRequest) -> HttpResponse:
     """Answer the draft cell by cell with its consequences, to be confirmed."""
-    return _review(request, _draft(request))
+    return _review(request, draft_of(request))
 
 
 @login_required
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Save the whole draft or nothing; a draft that has become another one is shown again."""
-    draft = _draft(request)
+    draft = draft_of(request)
     form = _timing(request, draft.tree)
     page = _page(request, draft, when=form.chosen)
     reason = request.POST.get("reason", "").strip()[:500]
@@ -120,7 +129,7 @@ def save(request: HttpRequest) -> HttpResponse:
         raise Http404 from error
     except QuotaRefused as refused:
         said = [problems.in_words(each) for each in refused.problems]
-        return _review(request, _draft(request), said=said)
+        return _review(request, draft_of(request), said=said)
     except NotPermitted as refused:
         return _review(request, draft, page=page, said=[str(refused)])
     saved = ngettext("{n} row is saved.", "{n} rows are saved.", len(draft.edits))
@@ -151,7 +160,8 @@ def _go_to(request: HttpRequest, name: str, tree: QuotaTree) -> HttpResponse:
     return redirect(address)
 
 
-def _draft(request: HttpRequest) -> Draft:
+def draft_of(request: HttpRequest) -> Draft:
+    """Return the draft that a posted form holds."""
     tree = read_quota_tree(
         visible=signed_in.visible_to(request), pool_name=request.POST.get("pool", "")
     )

@@ -7,7 +7,7 @@ checkpoint at its end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduler.core.cycle import settle
@@ -36,6 +36,8 @@ class Totals:
     held: int = 0
     #: By project id.
     held_by: dict[int, int] = field(default_factory=dict)
+    #: Of what each project is guaranteed, what it did not hold.
+    unused_by: dict[int, int] = field(default_factory=dict)
     #: Free on devices that are partly held.
     broken: int = 0
     #: Free while something waits.
@@ -56,6 +58,7 @@ class SimulatedPool:
         self._at_us = 0
         self._capacity = sum(len(node.devices) for node in frame.nodes) * WHOLE_GPU_MGPU
         self._held_by: dict[int, int] = {}
+        self._quotas = {each.id: each.quota.quota_mgpu for each in frame.projects}
         self._broken = 0
         self.live: dict[int, Work] = {}
         self.done: list[Work] = []
@@ -93,6 +96,9 @@ class SimulatedPool:
         totals.broken += span * self._broken
         for project_id, mgpu in self._held_by.items():
             totals.held_by[project_id] = totals.held_by.get(project_id, 0) + span * mgpu
+        for project_id, quota_mgpu in self._quotas.items():
+            unused = max(0, quota_mgpu - self._held_by.get(project_id, 0))
+            totals.unused_by[project_id] = totals.unused_by.get(project_id, 0) + span * unused
         if any(_is_waiting(work.workload) for work in self.live.values()):
             totals.idle_waited += span * (self._capacity - held)
         self._at_us = to_us
@@ -184,3 +190,68 @@ class SimulatedPool:
 
 def _is_waiting(workload: Workload) -> bool:
     return len(workload.replicas) < workload.max_replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What came of one project's work in a run; times in microseconds, amounts in mGPU x microseconds."""
+
+    submitted: int = 0
+    #: Of the work that started, in order; and what never did.
+    waits_us: tuple[int, ...] = ()
+    never_started: int = 0
+    interruptions: int = 0
+    held: int = 0
+    #: What it was guaranteed and did not hold.
+    unused: int = 0
+
+
+def play(
+    pool: SimulatedPool, work: Iterable[Work], *, from_us: int, to_us: int, every_us: int
+) -> Iterator[int]:
+    """Let ``work`` come and end until ``to_us``; yield the instant after each cycle.
+
+    A cycle is run where something comes or ends, at most one in ``every_us``.
+    """
+    coming = sorted(work, key=lambda each: each.workload.submitted_at_us, reverse=True)
+    pool.pass_time(to_us=from_us)
+    pool.totals = Totals()
+    now_us = from_us
+    while True:
+        arrival_us = coming[-1].workload.submitted_at_us if coming else None
+        known = [each for each in (arrival_us, pool.next_end_us) if each is not None]
+        if not known:
+            break
+        now_us = max(now_us, -(-min(known) // every_us) * every_us)
+        if now_us >= to_us:
+            break
+        pool.pass_time(to_us=now_us)
+        while coming and coming[-1].workload.submitted_at_us <= now_us:
+            pool.add(coming.pop())
+        pool.decide()
+        yield now_us
+    pool.pass_time(to_us=to_us)
+
+
+def by_project(pool: SimulatedPool) -> dict[int, Played]:
+    """Return what came of each project's work in a run that is over."""
+    found: dict[int, list[Work]] = {}
+    for work in (*pool.done, *pool.live.values()):
+        found.setdefault(work.workload.project_id, []).append(work)
+    return {
+        project_id: Played(
+            submitted=len(works),
+            waits_us=tuple(
+                sorted(
+                    each.first_started_at_us - each.workload.submitted_at_us
+                    for each in works
+                    if each.first_started_at_us is not None
+                )
+            ),
+            never_started=sum(each.first_started_at_us is None for each in works),
+            interruptions=sum(each.interruptions for each in works),
+            held=pool.totals.held_by.get(project_id, 0),
+            unused=pool.totals.unused_by.get(project_id, 0),
+        )
+        for project_id, works in found.items()
+    }

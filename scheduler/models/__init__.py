@@ -10,6 +10,7 @@ from scheduler.models.demo_day import DemoDay
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.notices import Announcement, NoticeChannel, NoticeDelivery, NoticeSettings
+from scheduler.models.replay import QuotaReplay
 from scheduler.models.requests import SentOnce
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
 from scheduler.models.serving import (
@@ -71,6 +72,7 @@ __all__ = [
     "Project",
     "ProjectQuota",
     "QuotaHistory",
+    "QuotaReplay",
     "QuotaSchedule",
     "QuotaScheduleRow",
     "Replica",

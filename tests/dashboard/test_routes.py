@@ -121,6 +121,10 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
         {"ending": "csv", "text": "pool,department,project\nmain,,{id}\n"}, follow=False
     ),
     "quota_export": Page(),
+    "quota_replay_ask": Form(
+        {"pool": "main", "project-{id}-quota": "1", "project-{id}-over": "on", "days": "7"}
+    ),
+    "quota_replay": Thing("replay"),
     "quota_schedules": Page(asks=("pool={name}",)),
     "quota_schedule_cancel": Thing("schedule", "post"),
     "people": Page(asks=("q={name}", "q=foreigner"), only=ADMINS | {Role.PROJECT_ADMIN}),
@@ -247,6 +251,13 @@ def foreign(scene):
         cycle=1,
         verb="start",
     )
+    replay = models.QuotaReplay.objects.create(
+        pool=workload.pool,
+        days=7,
+        requested_by="foreigner",
+        requested_at=timezone.now(),
+        touched_at=timezone.now(),
+    )
     schedule = models.QuotaSchedule.objects.create(
         pool=workload.pool,
         name="foreign-nights",
@@ -310,6 +321,7 @@ def foreign(scene):
         "alert_rule": rule_of_alerts.pk,
         "alert": alert.pk,
         "schedule": schedule.pk,
+        "replay": replay.pk,
     }
 
 

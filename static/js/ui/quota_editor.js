@@ -13,9 +13,11 @@ export function start(form) {
   document.body.addEventListener("htmx:beforeOnLoad", (event) => {
     if (event.detail.xhr.getResponseHeader("HX-Redirect")) changed = false;
   });
-  form.querySelector("[data-discard]")?.addEventListener("click", () => {
-    changed = false;
-  });
+  for (const leaving of form.querySelectorAll("[data-discard], [data-leaves]")) {
+    leaving.addEventListener("click", () => {
+      changed = false;
+    });
+  }
   addEventListener("beforeunload", (event) => {
     if (changed) event.preventDefault();
   });
