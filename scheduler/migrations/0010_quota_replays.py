@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0007_scratch_assets'),
+        ("scheduler", "0009_demo_day"),
     ]
 
     operations = [
