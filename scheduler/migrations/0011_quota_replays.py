@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0009_demo_day"),
+        ("scheduler", "0010_notices_and_alerts"),
     ]
 
     operations = [
