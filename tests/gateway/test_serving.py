@@ -132,8 +132,8 @@ def test_a_waiting_room_has_a_last_place(town, gateway):
 
 
 def test_b19_ten_thousand_requests_at_a_service_that_does_not_come_up(town, start_gateway):
-    # Given a service that can't come up, with room for 50 that wait at most 25 s
-    small = town.service("small", low=0, waiting_limit=50, request_timeout_s=25)
+    # Given a service that can't come up, with room for 50 that wait
+    small = town.service("small", low=0, waiting_limit=50)
     address, process = start_gateway()
     key = town.key()
     with ThreadPoolExecutor(50) as callers:
@@ -149,12 +149,16 @@ def test_b19_ten_thousand_requests_at_a_service_that_does_not_come_up(town, star
         # And one that hung up is dropped and counts no more
         gone.close()
         wait_until(
-            lambda: counted(small)[1] < 50, within_s=15, what="who hung up is no demand any more"
+            lambda: counted(small)[1] == 49, within_s=15, what="who hung up is no demand any more"
+        )
+        # And the others are told why once its starts have failed for good
+        models.Workload.objects.filter(pk=small.pk).update(
+            phase="failed", failure={"message": "no such file: model.gguf"}
         )
         told = [each.result(timeout=60) for each in held]
     assert {status for status, _, _ in told} == {503}
     assert all(headers["retry-after"] for _, _, headers in told)
-    assert all("No replica of small answers" in body.decode() for _, body, _ in told)
+    assert all("no such file: model.gguf" in body.decode() for _, body, _ in told)
     wait_until(lambda: counted(small) == (0, 0), within_s=10, what="nobody is left")
 
 
