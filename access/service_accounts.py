@@ -270,7 +270,7 @@ def _make_user(name: str, account: ServiceAccount) -> User:
             [
                 Problem(
                     field="name",
-                    code="account_name_taken",
+                    code="is_there_already",
                     message=f"{user.username} is there already. Choose another name.",
                     params={"name": user.username},
                 )

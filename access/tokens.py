@@ -223,7 +223,7 @@ def _problems(terms: TokenTerms, user: User, now: datetime) -> list[Problem]:
     if not 1 <= len(terms.name.strip()) <= 63:
         problems.append(
             Problem(
-                field="name", code="bad_token_name", message="Give a name of 1 to 63 characters."
+                field="name", code="bad_unit_name", message="Give a name of 1 to 63 characters."
             )
         )
     if not 1 <= terms.days <= MOST_DAYS:

@@ -39,6 +39,7 @@ class TokenAuth(HttpBearer):
             )
         except BadToken:
             return None
+        request.bearer = bearer  # type: ignore[attr-defined]
         used, left_s = counting.count(key=f"api:{bearer.token_id}", window_s=MINUTE_S)
         if used > settings.API_PER_MINUTE:
             raise TooMany(retry_after_s=left_s)

@@ -42,11 +42,9 @@ def problem(code: str) -> str:
         "no_service_in_group": _(
             "{name} is a service account. It is in no group: its roles stay in its own scope."
         ),
-        "bad_token_name": _("Give a name of 1 to 63 characters."),
         "bad_token_days": _("A token lives for 1 to {most} days."),
         "too_many_tokens": _("There are {n} tokens already. Revoke one first."),
         "account_ended": _("{name} has ended. Make another account."),
-        "account_name_taken": _("{name} is there already. Choose another name."),
         "bad_account_name": _("Use 1 to 63 letters, digits and the signs . + - _ for the name."),
         "outside_of_account": _("{name} belongs to {scope}: it gets roles only there."),
     }.get(code, "")

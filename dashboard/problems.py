@@ -15,10 +15,10 @@ from scheduler.queries.quota_files import Mistake
 
 def in_words(problem: Problem) -> str:
     """Return the sentence for a problem: what is wrong and the way out."""
-    template = _template(problem.code)
-    if not template:
+    sentence = template(problem.code)
+    if not sentence:
         return problem.message
-    return template.format(**_places(problem.params))
+    return sentence.format(**_places(problem.params))
 
 
 def mistake_in_words(mistake: Mistake) -> str:
@@ -38,6 +38,31 @@ def mistake_in_words(mistake: Mistake) -> str:
 def refusal(error: NotPermitted) -> str:
     """Return why a role is not enough, and the way out."""
     template = {
+        "verify_is_for_admins": _("Only a platform administrator may run verifications. Ask one."),
+        "rules_are_for_admins": _("You may not change the rules of {name}. Ask its admin."),
+        "departments_are_for_admins": _(
+            "Only a platform administrator may make, change and delete departments. Ask one."
+        ),
+        "projects_are_for_admins": _(
+            "You may not make, change or delete projects in {department}. Ask its admin."
+        ),
+        "department_quota_is_for_admins": _(
+            "You may not change the quota of {name}. Ask a platform administrator."
+        ),
+        "project_quota_is_for_admins": _(
+            "You may not change the quota of {name}. Ask its department's admin."
+        ),
+        "not_ones_request": _("Only who asked can withdraw a request."),
+        "nodes_are_for_admins": _(
+            "Only a platform administrator may change nodes, pools, prices and settings. Ask one."
+        ),
+        "serving_is_for_admins": _(
+            "Your role may not act on inference services in {project}. Ask an admin of it for the "
+            "right."
+        ),
+        "keys_are_for_admins": _(
+            "Your role may not make or revoke gateway keys in {name}. Ask an admin of it."
+        ),
         "serve_by_request": _(
             "Your role may not put models into service in {project}. Send a request to serve: a "
             "project admin, an ML engineer or someone above of it decides."
@@ -61,10 +86,11 @@ def refusal(error: NotPermitted) -> str:
         ),
         "keep_is_for_admins": _("The rule of {project} lets only its admins keep idle work."),
     }.get(error.code) or people_words.refusal(error.code)
-    return template.format(**error.params) if template else str(error)
+    return template.format(**error.params) if template else str(error)  # new codes: in English
 
 
-def _template(code: str) -> str:
+def template(code: str) -> str:
+    """Return the sentence of a code with places for its figures; empty: no such code."""
     return {
         "name_taken": _("{project} already has a workload called {name}. Choose another name."),
         "bad_name": _(
@@ -248,6 +274,40 @@ def _template(code: str) -> str:
         ),
         "say_why": _("Say why it is declined, so that it can be asked for better."),
         "decided_already": _("The request for {name} has been decided already."),
+        "is_there_already": _("{name} is there already. Choose another name."),
+        "bad_unit_name": _("Give a name of 1 to 63 characters."),
+        "bad_cluster_name": _("Give a name of 1 to 80 characters."),
+        "none_chosen": _("Choose at least one."),
+        "verification_running": _("Another run is under way. Wait for its end, or cancel it."),
+        "run_has_ended": _("The run has ended already."),
+        "bad_kind": _("There is no such kind of rule."),
+        "bad_color": _("Choose a color, 1 to {most}."),
+        "no_scratch_pool": _("{name} is no scratch pool: real ones keep their hours."),
+        "pool_runs_work": _("{name} still runs work. Stop it first."),
+        "empty_template": _("Say what is to be submitted."),
+        "bad_zone": _("Not a time zone: use a name such as Asia/Taipei."),
+        "bad_threshold": _("Use 0 to 1000 thousandths."),
+        "too_short": _("Use at least 5 seconds."),
+        "too_small": _("Ask for at least 1 MiB."),
+        "metric_needed": _(
+            "Say what another replica depends on: concurrency, throughput, latency or a number of "
+            "its own."
+        ),
+        "metric_without_zero": _(
+            "A service that scales by {metric} can't go to zero: at zero there is nothing to "
+            "measure. Take a minimum of 1, or concurrency or throughput."
+        ),
+        "bad_gauge": _(
+            "Give the name of the gauge on the replicas' metrics page, such as queue_length."
+        ),
+        "bad_model_name": _(
+            "“{name}” is no model name: use letters, digits and . _ : / @ -, at most 200, beginning "
+            "with a letter or digit."
+        ),
+        "past": _("Choose an end in the future."),
+        "one_scope": _("Choose a project or a department for the key, one of the two."),
+        "has_ended": _("{name} has already ended."),
+        "has_not_ended": _("{name} has not ended yet."),
         "has_rule": _("{name} has this role there already."),
         "last_admin": _("{name} is the last system admin. Make another one first."),
         "own_account": _("You can't end your own account. Ask another system admin."),

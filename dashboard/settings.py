@@ -80,6 +80,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "dashboard.session_notes.SessionNotesMiddleware",
+    "dashboard.refusals.RefusalsMiddleware",
     "dashboard.reader_zone.ReaderZoneMiddleware",
 ]
 

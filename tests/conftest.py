@@ -11,12 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+from django.apps import apps
+from django.db.models.signals import post_migrate
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from dashboard.launch import resp
 from dashboard.launch.processes import spawn
 from dashboard.launch.redis import plan_redis
+from scheduler.apps import APPEND_ONLY
 
 pytest_plugins = ["tests.product", "tests.browser"]
 
@@ -167,6 +170,12 @@ def _reason_of(report):
 
 def _has_postgres():
     return bool(os.environ.get("TIDEGATE_TEST_POSTGRES_URL"))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix):
+    """Let tests empty the audit log between them; tests/scheduler/test_append_only.py has its own."""
+    post_migrate.disconnect(sender=apps.get_app_config("scheduler"), dispatch_uid=APPEND_ONLY)
 
 
 @pytest.fixture(scope="session")

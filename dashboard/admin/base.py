@@ -41,7 +41,8 @@ def sentences(error: Exception) -> list[tuple[str, str]]:
         ]
     if isinstance(error, NotFound):
         return [("", _("It is not there any more."))]
-    return [("", str(error))]
+    assert isinstance(error, NotPermitted)
+    return [("", problems.refusal(error))]
 
 
 @contextmanager

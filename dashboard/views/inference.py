@@ -85,7 +85,7 @@ def _change(request: HttpRequest, form: ScalingForm, detail: queries.ServiceDeta
     except NotFound as error:
         raise Http404 from error
     except NotPermitted as refused:
-        form.add_error(None, str(refused))
+        form.add_error(None, problems.refusal(refused))
         return False
     except Refused as refused:
         for problem in refused.problems:

@@ -131,7 +131,7 @@ def save(request: HttpRequest) -> HttpResponse:
         said = [problems.in_words(each) for each in refused.problems]
         return _review(request, draft_of(request), said=said)
     except NotPermitted as refused:
-        return _review(request, draft, page=page, said=[str(refused)])
+        return _review(request, draft, page=page, said=[problems.refusal(refused)])
     saved = ngettext("{n} row is saved.", "{n} rows are saved.", len(draft.edits))
     messages.success(request, saved.format(n=len(draft.edits)))
     return _go_to(request, "quota_editor", draft.tree)

@@ -204,7 +204,8 @@ def _act(
         messages.error(request, problems.refusal(refused))
         return redirect("workload", workload_id)
     except Refused as refused:
-        messages.error(request, str(refused))
+        for each in refused.problems:
+            messages.error(request, problems.in_words(each))
         return redirect("workload", workload_id)
     messages.success(request, said.format(name=name))
     return redirect("workloads") if to == "workloads" else redirect("workload", workload_id)

@@ -225,6 +225,7 @@ def _require(authority: Authority, asset: models.Asset) -> None:
         raise NotPermitted(
             f"Your role may not define or change assets of {scope}. Ask an admin of it.",
             code="assets_view_only",
+            target=asset,
             params={"scope": scope},
         )
     is_path = asset.kind == AssetKind.SOURCE and asset.definition.get("type") in BY_ADMIN_ONLY
@@ -233,6 +234,7 @@ def _require(authority: Authority, asset: models.Asset) -> None:
             "Paths of machines are offered by system admins, since other people's files lie there. "
             "Upload the files, or ask one.",
             code="paths_by_admin",
+            target=asset,
         )
 
 

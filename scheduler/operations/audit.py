@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduler import models
-from scheduler.operations.authority import Authority
+from scheduler.operations.authority import Authority, NotPermitted
+
+#: One line for the same attempt in this time, and so many lines by one caller.
+REFUSALS_EVERY = timedelta(minutes=1)
+MOST_REFUSALS = 20
 
 
 def record(
@@ -31,15 +35,41 @@ def record(
         door=authority.door,
         address=getattr(authority, "address", "") or None,
         action=action,
-        object_kind=type(target).__name__.lower(),
+        object_kind="" if isinstance(target, str) else type(target).__name__.lower(),
         object_id=getattr(target, "pk", None),
-        object_name=str(getattr(target, "name", target))[:200],
+        object_name="" if isinstance(target, str) else str(getattr(target, "name", target))[:200],
         department_id=department_id,
         project_id=project_id,
         before=dict(before or {}),
         after=dict(after or {}),
         reason=reason,
         result=result,
+    )
+
+
+def record_refusal(
+    *, authority: Authority, now: datetime, action: str, error: NotPermitted
+) -> None:
+    """Append that a caller tried what its role does not allow; what it sent is not kept.
+
+    Repeated attempts at the same thing have one line a minute, and one caller has 20: the log can't
+    be flooded. Nothing is said of what the caller doesn't see: that was answered as absent.
+    """
+    since = now - REFUSALS_EVERY
+    lately = models.AuditEntry.objects.filter(
+        actor=authority.name, result="refused", at__gt=since, at__lte=now
+    )
+    target = error.target if error.target is not None else error.code
+    same = lately.filter(action=action, object_id=getattr(target, "pk", None), reason=error.code)
+    if same.exists() or lately.count() >= MOST_REFUSALS:
+        return
+    record(
+        authority=authority,
+        now=now,
+        action=action,
+        target=target,
+        reason=error.code,
+        result="refused",
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -24,15 +27,42 @@ class Action(StrEnum):
 class NotPermitted(Exception):
     """The caller sees the thing and may not do this to it. The message says the way out.
 
-    Pages translate by ``code`` and ``params``; where there is no code, the message is shown as it is.
+    Pages translate by ``code`` and ``params``. ``target`` is the row that it is about, which the caller
+    sees; the audit log names it.
     """
 
     def __init__(
-        self, message: str, *, code: str = "", params: dict[str, object] | None = None
+        self,
+        message: str,
+        *,
+        code: str,
+        params: dict[str, object] | None = None,
+        target: object | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.params = params or {}
+        self.target = target
+        heard = _heard.get()
+        if heard is not None:
+            heard.append(self)
+
+
+_heard: ContextVar[list[NotPermitted] | None] = ContextVar("refusals", default=None)
+
+
+@contextmanager
+def hearing_refusals() -> Iterator[list[NotPermitted]]:
+    """Collect what is refused for lack of rights inside, also what is caught there.
+
+    Operations are undone with what they have written, so that whoever opens the door has to keep the record.
+    """
+    heard: list[NotPermitted] = []
+    token = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(token)
 
 
 class Authority(Protocol):

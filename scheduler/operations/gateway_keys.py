@@ -216,19 +216,24 @@ def _find_scope(
             project_id=project.pk, department_id=project.department_id
         ):
             raise NotFound("project")
-        _require(authority, project.pk, project.department_id, project.name)
+        _require(authority, project)
         return project
     department = models.Department.objects.filter(pk=department_id or 0).first()
     if department is None or not authority.sees_department(department_id=department.pk):
         raise NotFound("department")
-    _require(authority, None, department.pk, department.name)
+    _require(authority, department)
     return department
 
 
-def _require(authority: Authority, project_id: int | None, department_id: int, name: str) -> None:
+def _require(authority: Authority, scope: models.Project | models.Department) -> None:
+    project_id = scope.pk if isinstance(scope, models.Project) else None
+    department_id = scope.department_id if isinstance(scope, models.Project) else scope.pk
     if not authority.may(Action.SERVE, project_id=project_id, department_id=department_id):
         raise NotPermitted(
-            f"Your role may not make or revoke gateway keys in {name}. Ask an admin of it."
+            f"Your role may not make or revoke gateway keys in {scope.name}. Ask an admin of it.",
+            code="keys_are_for_admins",
+            params={"name": scope.name},
+            target=scope,
         )
 
 
@@ -236,7 +241,9 @@ def _problems(terms: KeyTerms, now: datetime) -> list[Problem]:
     problems: list[Problem] = []
     if not 1 <= len(terms.name.strip()) <= 63:
         problems.append(
-            Problem(field="name", code="bad_name", message="Give a name of 1 to 63 characters.")
+            Problem(
+                field="name", code="bad_unit_name", message="Give a name of 1 to 63 characters."
+            )
         )
     for name in ("requests_per_minute", "tokens_per_day", "budget_micro"):
         if getattr(terms, name) < 0:

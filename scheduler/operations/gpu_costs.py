@@ -21,7 +21,10 @@ def record_fixed_cost(
         NotPermitted: the caller may not change nodes.
     """
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only a system admin may record what was measured. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may change nodes, pools, prices and settings. Ask one.",
+            code="nodes_are_for_admins",
+        )
     row, _made = models.GpuFixedCost.objects.update_or_create(
         gpu_model=gpu_model, defaults={"fixed_mib": fixed_mib, "measured_at": now}
     )

@@ -99,6 +99,7 @@ def keep_workload(*, workload_id: int, authority: Authority, now: datetime) -> m
         raise NotPermitted(
             f"The rule of {workload.project.name} lets only its admins keep idle work.",
             code="keep_is_for_admins",
+            target=workload,
             params={"project": workload.project.name},
         )
     if workload.idle_limit_s is None or Phase(workload.phase) is not Phase.RUNNING:
@@ -163,20 +164,28 @@ def _find_unit(place: Place, authority: Authority) -> models.Department | models
             project_id=project.pk, department_id=project.department_id
         ):
             raise NotFound("project")
-        _require(authority, project.name, project.pk, project.department_id)
+        _require(authority, project)
         return project
     department = models.Department.objects.filter(
         pk=place.department_id or 0, deleted_at=None
     ).first()
     if department is None or not authority.sees_department(department_id=department.pk):
         raise NotFound("department")
-    _require(authority, department.name, None, department.pk)
+    _require(authority, department)
     return department
 
 
-def _require(authority: Authority, name: str, project_id: int | None, department_id: int) -> None:
+def _require(authority: Authority, unit: models.Department | models.Project) -> None:
+    name = unit.name
+    project_id = unit.pk if isinstance(unit, models.Project) else None
+    department_id = unit.department_id if isinstance(unit, models.Project) else unit.pk
     if not authority.may(Action.POLICY, project_id=project_id, department_id=department_id):
-        raise NotPermitted(f"You may not change the rules of {name}. Ask its admin.")
+        raise NotPermitted(
+            f"You may not change the rules of {name}. Ask its admin.",
+            code="rules_are_for_admins",
+            params={"name": name},
+            target=unit,
+        )
 
 
 def _problems(unit: models.Department | models.Project, kind: str, limits: Limits) -> list[Problem]:

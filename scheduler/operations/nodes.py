@@ -46,7 +46,14 @@ def create_pool(
     _require(authority)
     if models.NodePool.objects.filter(name=name).exists():
         raise NodeRefused(
-            [Problem(field="name", code="name_taken", message=f"There is already a pool {name}.")]
+            [
+                Problem(
+                    field="name",
+                    code="is_there_already",
+                    message=f"{name} is there already. Choose another name.",
+                    params={"name": name},
+                )
+            ]
         )
     pool = models.NodePool.objects.create(name=name, scratch=scratch)
     audit.record(authority=authority, now=now, action="pool.create", target=pool)
@@ -67,8 +74,9 @@ def register_node(
             [
                 Problem(
                     field="name",
-                    code="name_taken",
-                    message=f"There is already a node called {facts.name}. Choose another name.",
+                    code="is_there_already",
+                    message=f"{facts.name} is there already. Choose another name.",
+                    params={"name": facts.name},
                 )
             ]
         )
@@ -216,10 +224,7 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
         raise NotFound("node pool")
     running = models.Replica.objects.filter(workload__pool=pool).exclude(phase=ReplicaPhase.ENDED)
     if not pool.scratch or running.exists():
-        problem = "is no scratch pool" if not pool.scratch else "still runs work"
-        raise NodeRefused(
-            [Problem(field="pool", code="not_removable", message=f"{pool.name} {problem}.")]
-        )
+        raise NodeRefused([_not_removable(pool)])
     departments = models.Department.objects.filter(
         scratch=True, projects__workloads__pool=pool
     ) | models.Department.objects.filter(scratch=True, quotas__pool=pool)
@@ -269,7 +274,19 @@ def _definitions(assets: QuerySet[models.Asset]) -> list[dict[str, object]]:
 
 def _require(authority: Authority) -> None:
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only a system admin may change nodes and pools. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may change nodes, pools, prices and settings. Ask one.",
+            code="nodes_are_for_admins",
+        )
+
+
+def _not_removable(pool: models.NodePool) -> Problem:
+    params: dict[str, object] = {"name": pool.name}
+    if not pool.scratch:
+        message = f"{pool.name} is no scratch pool: real ones keep their hours."
+        return Problem(field="pool", code="no_scratch_pool", message=message, params=params)
+    message = f"{pool.name} still runs work. Stop it first."
+    return Problem(field="pool", code="pool_runs_work", message=message, params=params)
 
 
 def _changed() -> None:

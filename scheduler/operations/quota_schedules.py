@@ -164,6 +164,7 @@ def find_schedule(
         raise NotPermitted(
             f"“{schedule.name}” also sets rows that are not yours to change. Ask a system admin.",
             code="schedule_of_others",
+            target=schedule,
             params={"name": schedule.name},
         )
     return schedule

@@ -35,7 +35,10 @@ def create_department(
         QuotaRefused: the name is empty or taken.
     """
     if not authority.may(Action.DEPARTMENT_QUOTA):
-        raise NotPermitted("Only a system admin may make departments. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may make, change and delete departments. Ask one.",
+            code="departments_are_for_admins",
+        )
     name = check_name(name, models.Department.objects.filter(name=name, deleted_at=None))
     department = models.Department.objects.create(
         name=name, slug=_free_slug(name, models.Department), created_at=now, scratch=scratch
@@ -53,7 +56,7 @@ def create_project(
     if department is None or not authority.sees_department(department_id=department_id):
         raise NotFound("department")
     if not authority.may(Action.PROJECT_QUOTA, department_id=department_id):
-        raise NotPermitted(f"You may not make projects in {department.name}. Ask its admin.")
+        raise projects_are_for_admins(department, department)
     name = check_name(name, models.Project.objects.filter(name=name, deleted_at=None))
     project = models.Project.objects.create(
         department=department,
@@ -223,7 +226,10 @@ def find_unit(key: Key, authority: Authority) -> models.Department | models.Proj
             raise NotFound("department")
         if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
             raise NotPermitted(
-                f"You may not change the quota of {department.name}. Ask a system admin."
+                f"You may not change the quota of {department.name}. Ask a system admin.",
+                code="department_quota_is_for_admins",
+                params={"name": department.name},
+                target=department,
             )
         return department
     project = (
@@ -237,9 +243,22 @@ def find_unit(key: Key, authority: Authority) -> models.Department | models.Proj
         raise NotFound("project")
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
         raise NotPermitted(
-            f"You may not change the quota of {project.name}. Ask its department's admin."
+            f"You may not change the quota of {project.name}. Ask its department's admin.",
+            code="project_quota_is_for_admins",
+            params={"name": project.name},
+            target=project,
         )
     return project
+
+
+def projects_are_for_admins(department: models.Department, target: object) -> NotPermitted:
+    """Return the refusal for who may not make, change or delete projects in a department."""
+    return NotPermitted(
+        f"You may not make, change or delete projects in {department.name}. Ask its admin.",
+        code="projects_are_for_admins",
+        params={"department": department.name},
+        target=target,
+    )
 
 
 def _refuse_what_moved(tree: QuotaTree, edits: Sequence[QuotaEdit]) -> None:
@@ -362,15 +381,19 @@ def check_name(name: str, taken: object) -> str:
     text = name.strip()
     if not text or len(text) > 63:
         raise QuotaRefused(
-            [Problem(field="name", code="bad_name", message="Give a name of 1 to 63 characters.")]
+            [
+                Problem(
+                    field="name", code="bad_unit_name", message="Give a name of 1 to 63 characters."
+                )
+            ]
         )
     if taken.exists():  # type: ignore[attr-defined]
         raise QuotaRefused(
             [
                 Problem(
                     field="name",
-                    code="name_taken",
-                    message=f"There is already one called {text}. Choose another name.",
+                    code="is_there_already",
+                    message=f"{text} is there already. Choose another name.",
                     params={"name": text},
                 )
             ]

@@ -46,6 +46,7 @@ def ask_to_serve(
             f"Your role may only look at {project.name}. Ask an admin of it for the role of a "
             "researcher.",
             code="work_is_view_only",
+            target=project,
             params={"project": project.name},
         )
     pool = models.NodePool.objects.filter(pk=pool_id).first()
@@ -145,7 +146,9 @@ def withdraw_request(
     """
     request = _lock(request_id, authority)
     if request.requested_by != authority.name:
-        raise NotPermitted("Only who asked can withdraw a request.")
+        raise NotPermitted(
+            "Only who asked can withdraw a request.", code="not_ones_request", target=request
+        )
     _require_open(request)
     request.status = Status.WITHDRAWN
     request.decided_at = now
@@ -189,6 +192,7 @@ def _require_serve(authority: Authority, project: models.Project) -> None:
         raise NotPermitted(
             f"Your role may not put models into service in {project.name}, so it may not decide.",
             code="may_not_decide",
+            target=project,
             params={"project": project.name},
         )
 

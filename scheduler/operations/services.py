@@ -194,7 +194,10 @@ def _require(authority: Authority, project: models.Project) -> None:
     if not authority.may(Action.SERVE, project_id=project.pk, department_id=project.department_id):
         raise NotPermitted(
             f"Your role may not act on inference services in {project.name}. "
-            "Ask a project admin for the right."
+            "Ask a project admin for the right.",
+            code="serving_is_for_admins",
+            params={"project": project.name},
+            target=project,
         )
 
 

@@ -131,14 +131,19 @@ def remove_price(*, price_id: int, authority: Authority, now: datetime) -> None:
 
 def _require(authority: Authority) -> None:
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only a system admin may change settings and prices. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may change nodes, pools, prices and settings. Ask one.",
+            code="nodes_are_for_admins",
+        )
 
 
 def _problems(settings: Settings) -> list[Problem]:
     problems = []
     if not 1 <= len(settings.name.strip()) <= 80:
         problems.append(
-            Problem(field="name", code="too_long", message="Give a name of 1 to 80 characters.")
+            Problem(
+                field="name", code="bad_cluster_name", message="Give a name of 1 to 80 characters."
+            )
         )
     if settings.time_zone not in zoneinfo.available_timezones():
         problems.append(
@@ -158,6 +163,6 @@ def _problems(settings: Settings) -> list[Problem]:
         )
     if settings.node_lost_after_s < 5:
         problems.append(
-            Problem(field="node_lost_after_s", code="too_small", message="Use at least 5 seconds.")
+            Problem(field="node_lost_after_s", code="too_short", message="Use at least 5 seconds.")
         )
     return problems

@@ -13,7 +13,7 @@ from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import END_PHASES, Level, ReplicaPhase
 from scheduler.operations import assets, audit, quota_schedules
 from scheduler.operations.authority import Action, Authority, NotPermitted
-from scheduler.operations.quotas import COLORS, check_name
+from scheduler.operations.quotas import COLORS, check_name, projects_are_for_admins
 from scheduler.operations.refused import NotFound, Problem, QuotaRefused
 
 
@@ -29,7 +29,7 @@ def change_department(
     """
     department = _find_department(department_id, authority)
     if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
-        raise NotPermitted("Only a system admin may change departments. Ask one.")
+        raise _departments_are_for_admins(department)
     others = models.Department.objects.filter(deleted_at=None).exclude(pk=department.pk)
     before = {"name": department.name}
     department.name = check_name(name, others.filter(name=name.strip()))
@@ -66,12 +66,19 @@ def change_project(
     target = _find_department(department_id, authority)
     for department in (project.department, target):
         if not authority.may(Action.PROJECT_QUOTA, department_id=department.pk):
-            raise NotPermitted(f"You may not change projects in {department.name}. Ask its admin.")
+            raise projects_are_for_admins(department, project)
     if target.pk != project.department_id:
         _refuse_while_held(project, "can't be moved")
     if not 1 <= color <= COLORS:
         raise QuotaRefused(
-            [Problem(field="color", code="bad_color", message=f"Choose a color, 1 to {COLORS}.")]
+            [
+                Problem(
+                    field="color",
+                    code="bad_color",
+                    message=f"Choose a color, 1 to {COLORS}.",
+                    params={"most": COLORS},
+                )
+            ]
         )
     others = models.Project.objects.filter(deleted_at=None).exclude(pk=project.pk)
     before = _facts(project)
@@ -103,7 +110,7 @@ def delete_project(*, project_id: int, authority: Authority, now: datetime) -> m
     """
     project = _find_project(project_id, authority)
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
-        raise NotPermitted(f"You may not delete {project.name}. Ask its department's admin.")
+        raise projects_are_for_admins(project.department, project)
     _refuse_while_held(project, "can't be deleted")
     _leave_schedules(Level.PROJECT, project.pk, authority, now)
     project.deleted_at = now
@@ -133,7 +140,7 @@ def delete_department(
     """
     department = _find_department(department_id, authority)
     if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
-        raise NotPermitted("Only a system admin may delete departments. Ask one.")
+        raise _departments_are_for_admins(department)
     projects = department.projects.filter(deleted_at=None).order_by("id")
     if projects:
         names = ", ".join(project.name for project in projects)
@@ -234,3 +241,11 @@ def _end_history(now: datetime, **where: object) -> None:
 def _changed() -> None:
     models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
     events.wake_on_commit()
+
+
+def _departments_are_for_admins(department: models.Department) -> NotPermitted:
+    return NotPermitted(
+        "Only a system admin may make, change and delete departments. Ask one.",
+        code="departments_are_for_admins",
+        target=department,
+    )

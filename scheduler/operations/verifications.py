@@ -48,7 +48,7 @@ def request_run(
         StateRefused: another run is under way, or no verification is chosen.
     """
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only system admins may run verifications.")
+        raise NotPermitted("Only system admins may run verifications.", code="verify_is_for_admins")
     if not numbers:
         raise StateRefused(
             [Problem(field="numbers", code="none_chosen", message="Choose at least one.")]

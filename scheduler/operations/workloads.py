@@ -89,7 +89,7 @@ def stop_workload(
     """
     workload = _lock(workload_id=workload_id, authority=authority)
     if Phase(workload.phase) in END_PHASES:
-        raise StateRefused([_state_problem(workload, "has already ended")])
+        raise StateRefused([_state_problem(workload, "has_ended", "has already ended")])
     if not workload.stop_requested:
         workload.stop_requested = True
         workload.stop_code = code
@@ -116,7 +116,7 @@ def start_workload(*, workload_id: int, authority: Authority, now: datetime) -> 
     """Let an ended workload wait for its turn again, with the same work and checkpoint directory."""
     workload = _lock(workload_id=workload_id, authority=authority)
     if Phase(workload.phase) not in END_PHASES:
-        raise StateRefused([_state_problem(workload, "has not ended")])
+        raise StateRefused([_state_problem(workload, "has_not_ended", "has not ended")])
     asset_choice.renew_secrets(workload)
     workload.phase = Phase.PENDING
     workload.phase_since = now
@@ -234,12 +234,14 @@ def _require(authority: Authority, kind: Kind, project: models.Project) -> None:
                 f"Your role may not put models into service in {project.name}. Send a request to "
                 "serve: a project admin, an ML engineer or someone above of it decides.",
                 code="serve_by_request",
+                target=project,
                 params={"project": project.name},
             )
         raise NotPermitted(
             f"Your role may only look at workspaces and trainings in {project.name}. Ask an admin "
             "of it for the role of a researcher.",
             code="work_is_view_only",
+            target=project,
             params={"project": project.name},
         )
 
@@ -303,10 +305,10 @@ def _event(workload: models.Workload, now: datetime, event_code: str, /, **param
     models.WorkloadEvent.objects.create(workload=workload, at=now, code=event_code, params=params)
 
 
-def _state_problem(workload: models.Workload, what: str) -> Problem:
+def _state_problem(workload: models.Workload, code: str, what: str) -> Problem:
     return Problem(
         field="phase",
-        code="bad_state",
+        code=code,
         message=f"{workload.name} {what}; it is {workload.phase}.",
-        params={"phase": workload.phase},
+        params={"name": workload.name},
     )
