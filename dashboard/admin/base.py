@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.forms.models import BaseModelFormSet
@@ -236,7 +237,13 @@ class OperatedAdmin(ModelAdmin):  # type: ignore[misc]
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Answer the list; an edit or action of it happens whole or not at all."""
+        """Answer the list; an edit or action of it happens whole or not at all.
+
+        An action that is not offered here is forbidden, not overlooked.
+        """
+        asked = request.POST.getlist("action")
+        if any(name and name not in self.get_actions(request) for name in asked):
+            raise PermissionDenied
         try:
             with transaction.atomic():
                 answer = super().changelist_view(request, extra_context)

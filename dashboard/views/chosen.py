@@ -77,6 +77,7 @@ def _why_not(request: HttpRequest, row: WorkloadRow, do: str) -> str:
 
 def _carry_out(request: HttpRequest, do: str, rows: tuple[WorkloadRow, ...]) -> HttpResponse:
     done = 0
+    forbidden: list[str] = []
     for row in rows:
         try:
             OPERATIONS[do](
@@ -85,12 +86,16 @@ def _carry_out(request: HttpRequest, do: str, rows: tuple[WorkloadRow, ...]) -> 
         except NotFound:
             messages.error(request, _("{name} is gone.").format(name=row.name))
         except NotPermitted as refused:
-            messages.error(request, f"{row.name}: {problems.refusal(refused)}")
+            forbidden.append(f"{row.name}: {problems.refusal(refused)}")
         except Refused as refused:
             for problem in refused.problems:
                 messages.error(request, problems.in_words(problem))
         else:
             done += 1
+    if forbidden and not done:
+        return render(request, "403.html", {"said": " ".join(forbidden)}, status=403)
+    for said in forbidden:
+        messages.error(request, said)
     if done:
         messages.success(request, _said(do, done))
     back = QueryDict(request.POST.get("back", "")).urlencode()

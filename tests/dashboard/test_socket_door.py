@@ -64,7 +64,7 @@ async def opened(path, headers):
 
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize("how", sorted(REFUSED))
-async def test_a_handshake_that_is_not_of_our_own_page_is_refused_before_it_is_accepted(
+async def test_b38_a_handshake_that_is_not_of_our_own_page_is_refused_before_it_is_accepted(
     scene, admin, caplog, how, path
 ):
     """Given a signed-in admin, when a page that is not ours opens a socket with their cookie."""
@@ -93,13 +93,13 @@ async def test_our_own_page_is_let_in(scene, admin, path):
     await wire.disconnect()
 
 
-async def test_a_token_in_the_address_lets_nobody_in(scene, admin):
+async def test_b38_a_token_in_the_address_lets_nobody_in(scene, admin):
     headers = [(b"origin", b"http://localhost"), (b"host", b"localhost")]
     _wire, connected = await opened("/ws/live/?token=tgat_x&sessionid=x", headers)
     assert not connected
 
 
-def test_our_own_origin_works_behind_the_documented_proxy(settings):
+def test_b38_our_own_origin_works_behind_the_documented_proxy(settings):
     """Given HTTPS at a proxy that hands another host name on, then the page's origin is trusted."""
     settings.ALLOWED_HOSTS = ["gpu.example.org", "127.0.0.1"]
     assert foreign_origin(origin="https://gpu.example.org", host="127.0.0.1:8000")

@@ -221,6 +221,29 @@ def test_b17_a_service_that_loads_for_long_is_started_once(serve):
     assert models.Replica.objects.count() == 1
 
 
+def test_b17_a_caller_that_waits_is_answered_after_the_one_start(serve):
+    # Given a limit of 30 s in all, and a model that loads for 57 s
+    chat = serve(low=0, ready=57, initial_replicas=0, stable_window_s=20, zero_grace_s=10)
+    chat.pass_seconds(30)
+    assert chat.rows() == []
+    # When one request comes and its caller waits for up to 120 s
+    waited_s = 0
+    while not chat.rows("running"):
+        chat.pass_seconds(1, waiting=1)
+        waited_s += 1
+        assert waited_s <= 120
+    # Then the replica is ready at about 57 s, by the one start
+    assert 55 <= waited_s <= 62
+    assert models.Replica.objects.count() == 1
+    # And its idle clock begins there, or at the end of the last request
+    chat.pass_seconds(10, in_flight=1)
+    chat.pass_seconds(25)
+    assert len(chat.rows("running")) == 1
+    chat.pass_seconds(15)
+    assert chat.rows() == []
+    assert models.Replica.objects.count() == 1
+
+
 def test_b19_after_three_failed_starts_it_has_failed_and_stops_trying(serve):
     # Given a replica that can never come up
     chat = serve(low=1)
