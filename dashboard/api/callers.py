@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from ninja.errors import HttpError
 from ninja.security import HttpBearer, SessionAuth
 
+from access import counting
 from access.models import User
 from access.scopes import UserAuthority, authority_of
 from access.tokens import BadToken, bearer_of
@@ -41,6 +45,7 @@ class Bearer(HttpBearer):
 
         Raises:
             NotPermitted: a token for reading, and a request that changes something.
+            HttpError: 429 above ``TIDEGATE_API_PER_MINUTE``.
         """
         address = request.META.get("REMOTE_ADDR", "")
 
@@ -56,7 +61,10 @@ class Bearer(HttpBearer):
             return found.authority
 
         authority = renew()
-        return None if authority is None else Caller(authority=authority, renew=renew)
+        if authority is None:
+            return None
+        _count(authority.token_id)
+        return Caller(authority=authority, renew=renew)
 
 
 class Browser(SessionAuth):
@@ -81,6 +89,14 @@ class Browser(SessionAuth):
 
         authority = renew()
         return None if authority is None else Caller(authority=authority, renew=renew)
+
+
+def _count(token_id: int) -> None:
+    """Count a request in the minute that all processes share."""
+    used, left_s = counting.count(key=f"api:{token_id}", window_s=60)
+    if used > settings.API_PER_MINUTE:
+        said = _("This token may make {most} requests a minute. Try again in {wait} s.")
+        raise HttpError(429, said.format(most=settings.API_PER_MINUTE, wait=left_s))
 
 
 def who(request: HttpRequest) -> Caller:

@@ -80,7 +80,7 @@ def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
     except NotFound as error:
         raise Http404 from error
     except NotPermitted as refused:
-        messages.error(request, str(refused))
+        messages.error(request, problems.refusal(refused))
     else:
         messages.success(request, _("{name} is revoked.").format(name=key.name))
     return redirect("gateway_keys")
@@ -109,7 +109,7 @@ def lend_key(request: HttpRequest, workload_id: int) -> JsonResponse:
             now=now,
         )
     except NotPermitted as refused:
-        return JsonResponse({"error": {"message": str(refused)}}, status=403)
+        return JsonResponse({"error": {"message": problems.refusal(refused)}}, status=403)
     return JsonResponse({"key": made.secret})
 
 
@@ -170,7 +170,7 @@ def _change(request: HttpRequest, form: KeyTermsForm, key: queries.KeyRow) -> bo
 
 def _tell(form: KeyTermsForm, refused: NotPermitted | Refused) -> None:
     if isinstance(refused, NotPermitted):
-        form.add_error(None, str(refused))
+        form.add_error(None, problems.refusal(refused))
         return
     for problem in refused.problems:
         field = problem.field if problem.field in form.fields else None

@@ -47,7 +47,16 @@ def start(*, day_s: int, url: str, authority: Authority, now: datetime) -> model
     if row.wanted:
         raise _refused("demo_day_running", "The day is under way already. Stop it first.")
     if not SHORTEST_S <= day_s <= LONGEST_S:
-        raise _refused("out_of_range", f"Use {SHORTEST_S} to {LONGEST_S} seconds for a day.")
+        raise StateRefused(
+            [
+                Problem(
+                    field="demo_day",
+                    code="out_of_range",
+                    message=f"Use {SHORTEST_S} to {LONGEST_S} seconds for a day.",
+                    params={"low": SHORTEST_S, "high": LONGEST_S},
+                )
+            ]
+        )
     if not has_services():
         raise _refused(
             "no_ranged_service",
@@ -140,7 +149,10 @@ def _locked() -> models.DemoDay:
 
 def _require(authority: Authority) -> None:
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only system admins may start or stop the demonstration's day.")
+        raise NotPermitted(
+            "Only system admins may start or stop the demonstration's day.",
+            code="demo_day_is_for_admins",
+        )
 
 
 def _refused(code: str, message: str) -> StateRefused:

@@ -6,7 +6,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.test import RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
@@ -15,7 +14,6 @@ from access.last_admin import PeopleRefused
 from access.models import AccessRule, AccessToken, User
 from access.roles import Role
 from access.scopes import authority_of
-from dashboard.api_auth import TokenAuth, TooMany
 from scheduler import models
 from scheduler.operations.authority import SYSTEM, Action, NotPermitted
 from scheduler.operations.refused import NotFound
@@ -180,25 +178,32 @@ def test_one_user_has_a_bounded_number_of_tokens(researcher, monkeypatch):
     token_for(researcher)
 
 
-def test_the_door_of_the_api_knows_methods_and_a_rate(researcher, settings):
+def test_the_api_counts_the_requests_of_a_token_and_records_what_its_role_forbids(
+    client, researcher, settings
+):
     settings.API_PER_MINUTE = 3
     made = token_for(researcher, read_only=True, days=300)
     AccessToken.objects.update(expires_at=timezone.now() + timedelta(days=1))
-
-    def call(method, secret=made.secret):
-        request = RequestFactory().generic(
-            method, "/", headers={"Authorization": f"Bearer {secret}"}
-        )
-        return TokenAuth()(request)
-
-    assert call("GET").user == researcher
-    assert call("GET", secret="tgat_no") is None
-    with pytest.raises(NotPermitted):
-        call("POST")
-    assert call("GET")
-    with pytest.raises(TooMany) as said:
-        call("GET")
-    assert 0 < said.value.retry_after_s <= 60
+    bearer_header = {"Authorization": f"Bearer {made.secret}"}
+    workload = models.Workload.objects.get(name="nlp-pre")
+    answers = [
+        client.get("/api/v1/workloads", headers=bearer_header),
+        client.get(f"/api/v1/workloads/{workload.pk}", headers=bearer_header),
+        client.get("/api/v1/workloads", headers=bearer_header),
+        client.get("/api/v1/workloads", headers=bearer_header),
+    ]
+    assert [each.status_code for each in answers] == [200, 200, 200, 429]
+    assert "Try again in" in answers[-1].json()["message"]
+    # What a role forbids is on record from this door too
+    viewer = person("vic", Role.VIEWER, project="nlp-lab")
+    held = token_for(viewer, days=300)
+    AccessToken.objects.update(expires_at=timezone.now() + timedelta(days=1))
+    answer = client.post(
+        f"/api/v1/workloads/{workload.pk}/stop", headers={"Authorization": f"Bearer {held.secret}"}
+    )
+    assert answer.status_code == 403
+    entry = models.AuditEntry.objects.get(result="refused")
+    assert (entry.actor, entry.door, entry.reason) == ("vic", "api", "work_is_view_only")
 
 
 def test_the_page_shows_the_secret_once_and_both_are_on_record(client, researcher):
