@@ -157,7 +157,7 @@ def _problems(settings: Settings) -> list[Problem]:
         problems.append(
             Problem(
                 field="idle_threshold_permille",
-                code="bad_threshold",
+                code="bad_permille",
                 message="Use 0 to 1000 thousandths.",
             )
         )
