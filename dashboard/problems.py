@@ -41,6 +41,7 @@ def refusal(error: NotPermitted) -> str:
         "demo_day_is_for_admins": _(
             "Only a platform administrator may start or stop the demonstration's day. Ask one."
         ),
+        "alert_rules_are_for_admins": _("You may not set alert rules of {name}. Ask its admin."),
         "verify_is_for_admins": _("Only a platform administrator may run verifications. Ask one."),
         "rules_are_for_admins": _("You may not change the rules of {name}. Ask its admin."),
         "departments_are_for_admins": _(

@@ -229,7 +229,12 @@ def _require(
     if not may:
         unit = project or department
         where = unit.name if unit is not None else "the cluster"
-        raise NotPermitted(f"You may not set alert rules of {where}. Ask its admin.")
+        raise NotPermitted(
+            f"You may not set alert rules of {where}. Ask its admin.",
+            code="alert_rules_are_for_admins",
+            params={"name": where},
+            target=unit,
+        )
 
 
 def _problems(values: RuleValues) -> list[Problem]:
