@@ -38,3 +38,11 @@ test("a limit far beyond all else does not squash the rest", () => {
   const rows = [{ held: 750, quota: 750, limit: 760 }, { held: 0, quota: 250, limit: 64000 }];
   assert.equal(axisEnd(rows), 800);
 });
+
+test("eight bars fit a phone without scrolling", () => {
+  const sizes = layout(1, 8, 360);
+  assert.ok(sizes.narrow);
+  assert.equal(sizes.width, 360);
+  assert.ok(sizes.x(7) + sizes.bar.width <= 360 - 40);
+  assert.ok(sizes.bar.width > 20);
+});

@@ -6,11 +6,13 @@ export const FLAG = { idle: 1, siblings: 2, departments: 4, leaving: 8, arriving
 const WIDTH = 752;
 const LEFT = 112;
 const RIGHT = 58;
-/** Below this width a node of one or two GPUs is drawn as wide as there is room, so that nothing scrolls. */
+/** Below this width a node of at most eight GPUs is drawn as wide as there is room, so that nothing scrolls. */
 const NARROW = 560;
 const NARROW_LEFT = 84;
 const NARROW_RIGHT = 42;
 const GAP = 6;
+/** Between many bars in little room. */
+const NARROW_GAP = 3;
 const SLICE_GAP = 1.2;
 const LETTER = 5.75;
 
@@ -19,13 +21,14 @@ export function layout(nodeCount, columns, room = WIDTH) {
   const dense = nodeCount > 64;
   const compact = nodeCount > 16;
   const large = nodeCount <= 2 && columns <= 8;
-  const narrow = columns <= 2 && room > 0 && room < NARROW;
+  const narrow = columns <= 8 && room > 0 && room < NARROW;
   const all = narrow ? Math.max(280, room) : WIDTH;
   const left = narrow ? NARROW_LEFT : LEFT;
   const right = narrow ? NARROW_RIGHT : RIGHT;
+  const gap = narrow && columns > 2 ? NARROW_GAP : GAP;
   const height = dense ? 8 : compact ? 14 : large ? 44 : 24;
   const pitch = dense ? 11 : compact ? 20 : large ? 62 : 35.2;
-  const width = (all - left - right - GAP * (columns - 1)) / columns;
+  const width = (all - left - right - gap * (columns - 1)) / columns;
   const top = 16;
   return {
     density: dense ? "dense" : compact ? "compact" : large ? "large" : "comfortable",
@@ -36,9 +39,9 @@ export function layout(nodeCount, columns, room = WIDTH) {
     left,
     top,
     pitch,
-    gap: GAP,
+    gap,
     bar: { width, height },
-    x: (column) => left + column * (width + GAP),
+    x: (column) => left + column * (width + gap),
     y: (row) => top + row * pitch,
   };
 }

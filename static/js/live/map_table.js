@@ -30,7 +30,7 @@ function lines(where, slices, store, names) {
       el("td", {}, name),
       el("td", { class: "r" }, asGpu(milli)),
       el("td", { class: "r nowrap" }, wid ? business(flags, store.parts.ut[wid]) : "–"),
-      el("td", {}, wid ? standingShort(flags) : "–"),
+      el("td", { class: "nowrap" }, wid ? standingShort(flags) : "–"),
     );
   });
   const free = 1000 - slices.reduce((sum, [, milli]) => sum + milli, 0);
