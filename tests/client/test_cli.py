@@ -1,0 +1,158 @@
+"""``tidegate`` as people type it, over HTTP to a server that runs."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+from click.testing import CliRunner
+
+from access.models import User
+from access.roles import Role
+from scheduler import models
+from tests.api.conftest import token_of
+from tests.dashboard.conftest import person
+from tests.dashboard.scene import lay_scene
+from tidegate import main
+from tidegate.amounts import parse_gpu, replica_request, show_gpu
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def typed(live_server, tmp_path, monkeypatch, capfd):
+    """Type a command as someone: exit code, what it said, what it complained of."""
+    from django.utils import timezone
+
+    lay_scene(now=timezone.now())
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_URL", live_server.url)
+    admin = User.objects.create_superuser("admin", password="admin-of-tests")
+    monkeypatch.setenv("TIDEGATE_TOKEN", token_of(admin))
+
+    def type_(line, stdin=""):
+        runner = CliRunner()
+        code = None
+
+        def act():
+            nonlocal code
+            code = main.run(lambda: main.cli(line.split(), standalone_mode=False))
+
+        with runner.isolation(input=stdin) as (out, err, _both):
+            act()
+            said, complained = out.getvalue().decode(), err.getvalue().decode()
+        return code, said, complained
+
+    return type_
+
+
+def test_login_keeps_the_token_for_its_owner_only(typed, live_server, tmp_path, monkeypatch):
+    lin = person("lin", Role.RESEARCHER, project="nlp-lab")
+    secret = token_of(lin)
+    # When lin signs in
+    code, said, _ = typed(f"login --url {live_server.url} --token {secret}")
+    assert code == 0
+    assert "Signed in as lin" in said
+    file = tmp_path / "tidegate" / "client.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # Then later commands are lin's
+    monkeypatch.delenv("TIDEGATE_TOKEN")
+    code, said, _ = typed("whoami")
+    assert code == 0
+    assert said.splitlines()[0] == "lin"
+
+
+def test_submit_list_describe_stop(typed):
+    # Given a preview says that it could never run
+    code, said, _ = typed("submit -p bio-fold -n too-wide -g 9 --preview -- python train.py")
+    assert code == 0
+    assert said.startswith("It could never run")
+    assert not models.Workload.objects.filter(name="too-wide").exists()
+    # When it is submitted all the same, with a grace of its own
+    code, said, _ = typed("submit -p bio-fold -n too-wide -g 9 --grace-s 5 -- python train.py -x")
+    assert (code, "bio-fold/too-wide is submitted" in said) == (0, True)
+    row = models.Workload.objects.get(name="too-wide")
+    assert (row.devices, row.request_mgpu, row.grace_s) == (9, 1000, 5)
+    assert row.command == ["python", "train.py", "-x"]
+    # Then it is in the list, and says what would make it run
+    code, said, _ = typed("list -p bio-fold -o json")
+    assert "too-wide" in [each["name"] for each in json.loads(said)]
+    code, said, _ = typed("describe bio-fold/too-wide")
+    assert code == 0
+    assert "would run   Ask for" in said
+    # And it can be stopped
+    code, said, _ = typed("stop too-wide")
+    assert (code, said) == (0, "bio-fold/too-wide is being stopped.\n")
+
+
+def test_mistakes_have_their_exit_codes(typed, monkeypatch):
+    code, _, told = typed("submit -p bio-fold -n Bad_Name -- true")
+    assert (code, told.startswith("name: ")) == (1, True)
+    code, _, told = typed("submit -p nowhere -n x -- true")
+    assert (code, "There is no project nowhere" in told) == (4, True)
+    code, _, told = typed("submit -p bio-fold -n x -g half -- true")
+    assert (code, "no amount of GPUs" in told) == (2, True)
+    assert typed("describe nothing-of-that-name")[0] == 4
+    monkeypatch.setenv("TIDEGATE_TOKEN", "tgat_wrong")
+    code, _, told = typed("list")
+    assert (code, "tidegate login" in told) == (3, True)
+    monkeypatch.setenv("TIDEGATE_URL", "http://127.0.0.1:9")
+    assert typed("list")[0] == 5
+
+
+def test_quotas_are_shown_set_exported_and_imported(typed, tmp_path):
+    code, said, _ = typed("quotas show")
+    assert (code, "bio-fold" in said) == (0, True)
+    code, said, _ = typed("quotas set bio-fold --quota 5.5 --reason less -y")
+    assert code == 0
+    row = models.ProjectQuota.objects.get(project__name="bio-fold")
+    assert row.quota_mgpu == 5_500
+    # What is exported and imported again changes nothing
+    _, exported, _ = typed("quotas export")
+    file = tmp_path / "quotas.csv"
+    file.write_text(exported)
+    assert typed(f"quotas import {file}") == (0, "Nothing differs.\n", "")
+    # And an edited line changes that one row
+    file.write_text(exported.replace("bio-fold,5.50", "bio-fold,5.25"))
+    code, said, _ = typed(f"quotas import {file} -y --reason file")
+    assert code == 0
+    row.refresh_from_db()
+    assert row.quota_mgpu == 5_250
+    # And a bad line changes none, and is named
+    file.write_text(exported.replace("bio-fold,5.50", "bio-fold,much"))
+    code, _, told = typed(f"quotas import {file} -y")
+    assert (code, "Line" in told) == (2, True)
+    row.refresh_from_db()
+    assert row.quota_mgpu == 5_250
+
+
+def test_the_cluster_at_a_glance(typed):
+    code, said, _ = typed("nodes -o yaml")
+    assert (code, "name: h100-01" in said) == (0, True)
+    code, said, _ = typed("models")
+    assert (code, "llama-70b" in said) == (0, True)
+    code, said, _ = typed("report --period yesterday --csv")
+    assert code == 0
+    assert "gpu_hours" in said.splitlines()[0] or "segment" in said.splitlines()[0]
+    assert "_TIDEGATE_COMPLETE" in typed("completion bash")[1]
+
+
+def test_a_researcher_is_told_the_way_to_serve(typed, monkeypatch):
+    lin = person("lin", Role.RESEARCHER, project="nlp-lab")
+    monkeypatch.setenv("TIDEGATE_TOKEN", token_of(lin))
+    code, _, told = typed("submit -p nlp-lab -n svc --kind inference -g 0.1 -- serve")
+    assert (code, "request to serve" in told) == (1, True)
+    # And other projects do not exist
+    assert typed("submit -p vision-lab -n x -- true")[0] == 4
+
+
+def test_amounts_are_read_and_shown_exactly():
+    assert [parse_gpu(text) for text in ("0.25", "2", "0.001")] == [250, 2_000, 1]
+    assert [show_gpu(mgpu) for mgpu in (250, 2_000, 1, None)] == ["0.25", "2.00", "0.001", "-"]
+    assert replica_request(3_000) == {"devices": 3, "request_mgpu": 1_000}
+    for text in ("-1", "0.0001", "nan", "many"):
+        with pytest.raises(ValueError, match="amount"):
+            parse_gpu(text)
+    with pytest.raises(ValueError, match="whole"):
+        replica_request(1_500)
