@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -17,6 +18,14 @@ from tidegate.session import Session, form_option, session
 
 Json = dict[str, Any]
 BAR = 20
+#: What the report's table shows of each unit, in GPU hours but for the cost.
+FIGURES = (
+    ("ALLOCATED", "gpu_allocation_hours"),
+    ("DESERVED", "gpu_deserved_quota_hours"),
+    ("OVER QUOTA", "gpu_over_quota_hours"),
+    ("IDLE", "gpu_idle_hours"),
+    ("COST", "cost"),
+)
 
 
 @click.command()
@@ -129,16 +138,16 @@ def report(own: Session, *, as_csv: bool, intervals: bool, form: str, **given: A
     if form != "table":
         own.print(found, form=form)
         return
-    names = [name for name in found["total"] if name.endswith("gpu_hours") or "cost" in name]
     shown.rows(
-        [*found["units"], found["total"]],
-        [
-            ("UNIT", lambda row: row.get("unit") or row.get("name") or "total"),
-            *((name.upper(), lambda row, name=name: row[name]) for name in names),
-        ],
+        [*found["units"], {**found["total"], "name": "total"}],
+        [("UNIT", lambda row: row["name"]), *((head, _cell(name)) for head, name in FIGURES)],
         form=form,
         empty="Nothing was held.",
     )
+
+
+def _cell(name: str) -> Callable[[Json], object]:
+    return lambda row: row[name]
 
 
 def _node_state(row: Json) -> str:

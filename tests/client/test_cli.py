@@ -132,9 +132,14 @@ def test_the_cluster_at_a_glance(typed):
     assert (code, "name: h100-01" in said) == (0, True)
     code, said, _ = typed("models")
     assert (code, "llama-70b" in said) == (0, True)
-    code, said, _ = typed("report --period yesterday --csv")
-    assert code == 0
-    assert "gpu_hours" in said.splitlines()[0] or "segment" in said.splitlines()[0]
+    code, said, _ = typed("report --period yesterday")
+    assert (code, said.split()[:2], said.splitlines()[-1].split()[0]) == (
+        0,
+        ["UNIT", "ALLOCATED"],
+        "total",
+    )
+    code, said, _ = typed("top --once")
+    assert (code, "h100-01" in said, "llama-70b 1.00" in said) == (0, True, True)
     assert "_TIDEGATE_COMPLETE" in typed("completion bash")[1]
 
 
