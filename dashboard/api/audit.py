@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.http import HttpRequest
-from django.utils import timezone
 from ninja import Router, Schema
 from ninja.params import functions as param
 
@@ -51,8 +50,8 @@ def read_log(
     action: str = param.Query("", max_length=100),
     result: str = param.Query("", max_length=20),
     q: str = param.Query("", max_length=100),
-    from_at: datetime | None = param.Query(None),
-    to_at: datetime | None = param.Query(None),
+    from_at: lists.Instant | None = param.Query(None),
+    to_at: lists.Instant | None = param.Query(None),
     after: int | None = param.Query(None, ge=0, le=2**62),
 ) -> lists.Page[AuditOut]:
     """The newest first. Who may read no log finds none."""
@@ -66,8 +65,8 @@ def read_log(
             action=action,
             result=result,
             text=q,
-            from_at=_aware(from_at),
-            to_at=_aware(to_at),
+            from_at=from_at,
+            to_at=to_at,
             before_id=after,
         ),
     )
@@ -84,7 +83,3 @@ def read_log(
         ],
         next=str(page.next_before_id) if page.next_before_id else None,
     )
-
-
-def _aware(at: datetime | None) -> datetime | None:
-    return timezone.make_aware(at) if at is not None and timezone.is_naive(at) else at

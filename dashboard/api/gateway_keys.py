@@ -62,7 +62,7 @@ class KeyIn(Strict):
     requests_per_minute: int = Field(0, ge=0, le=2**31 - 1)
     tokens_per_day: int = Field(0, ge=0, le=MOST_BIG)
     budget_micro: int = Field(0, ge=0, le=MOST_BIG, description="Millionths of the currency.")
-    expires_at: datetime | None = None
+    expires_at: lists.Instant | None = None
 
 
 class UsageOut(Schema):
@@ -106,8 +106,6 @@ def create_key(request: HttpRequest, given: KeyIn) -> Status[MadeKeyOut]:
     """The secret is in this answer and never again."""
     terms = given.model_dump(exclude={"project_id", "department_id"})
     terms["allowed_models"] = tuple(terms["allowed_models"])
-    if given.expires_at is not None and timezone.is_naive(given.expires_at):
-        terms["expires_at"] = timezone.make_aware(given.expires_at)
     made = operations.create_key(
         project_id=given.project_id,
         department_id=given.department_id,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 Item = TypeVar("Item")
 MOST = 500
@@ -20,6 +22,19 @@ class Page(Schema, Generic[Item]):
     total: int | None = None
 
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE)
+
+
+def _written_out(value: object) -> object:
+    """Take an instant only as the document says: with its time of day and its offset."""
+    if isinstance(value, str) and not _INSTANT.fullmatch(value):
+        raise ValueError("Write an instant as 2026-11-30T14:05:00Z.")
+    if not isinstance(value, str | datetime):
+        raise ValueError("Write an instant as text: 2026-11-30T14:05:00Z.")
+    return value
+
+
+Instant = Annotated[datetime, BeforeValidator(_written_out)]
 Id = Annotated[int, Field(ge=0, le=2**62)]
 
 
