@@ -45,7 +45,7 @@ def kept_connection(token):
 
 @walked.parametrize()
 @settings(
-    max_examples=25,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
