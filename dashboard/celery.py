@@ -17,6 +17,7 @@ WORKER_SEEN_KEY = "tidegate:worker_seen"
 BEAT_SEEN_KEY = "tidegate:beat_seen"
 SEEN_FOR_S = 60
 ROLL_UP_EVERY_S = 60
+WATCH_BUDGETS_EVERY_S = 300
 TEND_EVERY_S = 15
 DELIVER_EVERY_S = 5
 FORGET_EVERY_S = 3600
@@ -55,6 +56,16 @@ app.conf.beat_schedule = {
         "task": "notices.tasks.forget_old",
         "schedule": FORGET_EVERY_S,
         "options": {"expires": FORGET_EVERY_S},
+    },
+    "watch_budgets": {
+        "task": "reports.tasks.watch_budgets",
+        "schedule": WATCH_BUDGETS_EVERY_S,
+        "options": {"expires": WATCH_BUDGETS_EVERY_S},
+    },
+    "thin_ledger": {
+        "task": "scheduler.tasks.thin_ledger",
+        "schedule": ROLL_UP_EVERY_S,
+        "options": {"expires": ROLL_UP_EVERY_S},
     },
     "make_due_reports": {
         "task": "reports.tasks.make_due_reports",

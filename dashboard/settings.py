@@ -27,6 +27,8 @@ SECRET_KEY = env.text("TIDEGATE_SECRET_KEY", default="") or env.secret_kept_in(
 
 TICK_S = env.integer("TIDEGATE_TICK_S", default=1, least=1)
 KEPT_CHECK_EVERY = env.integer("TIDEGATE_KEPT_CHECK", default=100, least=0)
+THIN_AFTER_DAYS = env.integer("TIDEGATE_THIN_AFTER_DAYS", default=2, least=1)
+KEEP_REASONS_DAYS = env.integer("TIDEGATE_KEEP_REASONS_DAYS", default=90, least=1)
 WORKLOADS_DIR = env.folder("TIDEGATE_WORKLOADS", default=DATA_DIR / "workloads")
 #: The first encrypts credentials, all of them decrypt: a key is changed by putting a new one first.
 CREDENTIALS_KEYS = env.words("TIDEGATE_CREDENTIALS_KEYS") or [

@@ -12,6 +12,7 @@ from reports.columns import COLUMNS, iso, local_iso
 from reports.consumption import Report, ReportRequest
 from reports.numbers import decimal_text, gpu_hours
 from scheduler.queries.csv_text import guard
+from scheduler.queries.usage_behind import Fact
 from scheduler.queries.usage_facts import Period
 from scheduler.queries.usage_intervals import Interval
 
@@ -94,12 +95,7 @@ def intervals_csv(
     period = Period(from_us=span.from_us, to_us=span.to_us, now_us=now_us)
     trailing = (iso(span.from_at), iso(span.to_at), span.zone, filters)
     lines = (
-        [
-            guard(str(value)) if text else str(value)
-            for value, (_name, text) in zip(
-                (*_interval_values(row, period, span.tz), *trailing), INTERVAL_COLUMNS, strict=True
-            )
-        ]
+        _guarded((*_interval_values(row, period, span.tz), *trailing), INTERVAL_COLUMNS)
         for row in intervals
     )
     return stream(header=[name for name, _text in INTERVAL_COLUMNS], lines=lines)
@@ -128,6 +124,66 @@ def _interval_values(row: Interval, period: Period, tz: tzinfo) -> tuple[object,
         "" if row.to_us is None else local_iso(row.to_us, tz),
         gpu_hours(row.inside(period)),
     )
+
+
+#: Of what samples said, and of what was guaranteed.
+FACT_COLUMNS = (
+    ("id", False),
+    ("what", True),
+    ("project_id", False),
+    ("project", True),
+    ("department_id", False),
+    ("department", True),
+    ("node_pool", True),
+    ("workload_id", False),
+    ("workload", True),
+    ("gpu", False),
+    ("from", True),
+    ("to", True),
+    ("gpu_hours_in_period", False),
+    ("period_start", True),
+    ("period_end", True),
+    ("timezone", True),
+    ("filters", True),
+)
+
+
+def facts_csv(
+    *, request: ReportRequest, filters: str, facts: Iterable[Fact], now_us: int
+) -> Iterator[bytes]:
+    """Yield what stands behind idle hours or guarantees as CSV, in constant memory."""
+    span = request.span
+    period = Period(from_us=span.from_us, to_us=span.to_us, now_us=now_us)
+    trailing = (iso(span.from_at), iso(span.to_at), span.zone, filters)
+    lines = (
+        _guarded((*_fact_values(fact, period, span.tz), *trailing), FACT_COLUMNS) for fact in facts
+    )
+    return stream(header=[name for name, _text in FACT_COLUMNS], lines=lines)
+
+
+def _fact_values(fact: Fact, period: Period, tz: tzinfo) -> tuple[object, ...]:
+    return (
+        fact.id,
+        fact.what,
+        fact.project_id,
+        fact.project,
+        fact.department_id,
+        fact.department,
+        fact.pool,
+        fact.workload_id or "",
+        fact.workload,
+        decimal_text(amount=fact.mgpu, unit=1000, places=3),
+        local_iso(fact.from_us, tz),
+        "" if fact.to_us is None else local_iso(fact.to_us, tz),
+        gpu_hours(fact.inside(period)),
+    )
+
+
+def _guarded(values: Iterable[object], columns: Iterable[tuple[str, bool]]) -> list[str]:
+    return [
+        guard(str(value)) if text else str(value)
+        for value, (_name, text) in zip(values, columns, strict=True)
+    ]
 
 
 def file_name(*, request: ReportRequest, what: str = "consumption", ending: str = "csv") -> str:

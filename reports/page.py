@@ -25,6 +25,7 @@ class Page:
     units: tuple[shown.ShownRow, ...]
     units_left_out: int
     total: dict[str, str]
+    total_exact: dict[str, str]
     total_change: str
     steps: tuple[shown.ShownRow, ...]
     steps_left_out: int
@@ -52,6 +53,7 @@ def make_page(*, visible: Visibility, asked: Asked, now: datetime) -> Page:
         units=shown.unit_rows(report=report, previous=previous),
         units_left_out=max(0, len(report.units) - shown.MAX_UNITS),
         total=shown.cells(report.total),
+        total_exact=shown.exact(report.total),
         total_change=shown.change(report.total.figures, before) if previous else "",
         steps=shown.step_rows(report=report) if divided else (),
         steps_left_out=max(0, len(report.rows) - shown.MAX_SHOWN) if divided else 0,
@@ -71,11 +73,13 @@ def live_state(*, visible: Visibility, asked: Asked, now: datetime) -> dict[str,
     report = make_report(visible=visible, request=asked.request, now=now)
     previous = _previous(visible, asked, now)
     tiles = shown.tiles(report=report, previous=previous)
+    rows = shown.unit_rows(report=report, previous=previous)
     return {
         "to": f"{report.request.span.to_at:%Y-%m-%d %H:%M:%S}",
         "tiles": {tile.name: [tile.text, tile.about, tile.change] for tile in tiles},
-        "rows": {row.key: row.cells for row in shown.unit_rows(report=report, previous=previous)},
+        "rows": {row.key: row.cells for row in rows},
         "total": shown.cells(report.total),
+        "hints": {**{row.key: row.exact for row in rows}, "total": shown.exact(report.total)},
         "chart": shown.chart(report=report),
         "exact": {
             "deserved": report.total.figures.deserved,

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from reports.asked import Preset
 from reports.consumption import Segment
+from reports.intervals import Behind
 from reports.periods import Bucket
 from reports.savings import Assumptions
 
@@ -45,6 +46,15 @@ def segment_name(segment: Segment) -> str:
         Segment.WORKLOAD: _("Workload"),
         Segment.USER: _("User"),
     }[segment]
+
+
+def behind_names() -> dict[Behind, str]:
+    """Return the words for what stands behind figures, in order."""
+    return {
+        Behind.HELD: _("Held"),
+        Behind.ACTIVITY: _("Idle and active"),
+        Behind.GUARANTEE: _("Guaranteed"),
+    }
 
 
 def bucket_name(bucket: Bucket) -> str:

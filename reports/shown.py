@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
@@ -30,6 +30,8 @@ class Tile:
     #: Against the period before, empty where nothing is compared.
     change: str = ""
     mark: str = ""
+    #: What stands behind it: a word of the drill's address.
+    behind: str = "intervals"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class ShownRow:
     #: Texts by the name of their column.
     cells: dict[str, str]
     change: str = ""
+    #: The same hours to six places, for who looks closer.
+    exact: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,21 @@ class Head:
     name: str
     label: str
     hint: str
+
+    @property
+    def behind(self) -> str:
+        """What stands behind its figures: a word of the drill's address."""
+        return _BEHIND.get(self.name, "intervals")
+
+
+_BEHIND = {
+    "deserved": "guarantee",
+    "unused": "guarantee",
+    "idle": "activity",
+    "idle_share": "activity",
+    "unknown": "activity",
+    "idle_cost": "activity",
+}
 
 
 def heads(report: Report) -> tuple[Head, ...]:
@@ -109,6 +128,22 @@ def cells(row: Row) -> dict[str, str]:
     }
 
 
+def exact(row: Row) -> dict[str, str]:
+    """Return the hours of a row to six places by the names of their columns."""
+    figures = row.figures
+    names = ["allocated", "idle", "unknown"]
+    if row.guaranteed:
+        names += ["deserved", "over_quota", "unused"]
+    found = {name: _six_places(getattr(figures, name)) for name in names}
+    if row.beyond is not None:
+        found["beyond"] = _six_places(row.beyond)
+    return found
+
+
+def _six_places(amount: int) -> str:
+    return f"{numbers.decimal_text(amount=amount, unit=GPU_HOUR, places=6)} h"
+
+
 def key_of(row: Row) -> str:
     """Return what tells a unit's row from others: a project has one for each department."""
     return f"{row.unit.id}-{row.unit.department_id}"
@@ -124,6 +159,7 @@ def unit_rows(*, report: Report, previous: Report | None) -> tuple[ShownRow, ...
             row=row,
             cells=cells(row),
             change=change(row.figures, before.get(key_of(row))) if previous else "",
+            exact=exact(row),
         )
         for row in ordered[:MAX_UNITS]
     )
@@ -177,6 +213,7 @@ def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
         ),
         Tile(
             name="deserved",
+            behind=_BEHIND["deserved"],
             label=_("Guarantee"),
             text=hours.format(n=texts["deserved"]),
             about=_("{n} h of it unused").format(n=texts["unused"]),
@@ -193,6 +230,7 @@ def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
         ),
         Tile(
             name="idle",
+            behind=_BEHIND["idle"],
             label=_("Idle"),
             text=hours.format(n=texts["idle"]),
             about=_of_allocation(figures.idle, figures),
@@ -201,6 +239,7 @@ def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
         ),
         Tile(
             name="unknown",
+            behind=_BEHIND["unknown"],
             label=_("Unknown"),
             text=hours.format(n=texts["unknown"]),
             about=_("no sample; not counted as idle"),

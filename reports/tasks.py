@@ -10,12 +10,18 @@ from django.core.mail import EmailMessage
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
+from access import listing
 from access.models import User
 from access.scopes import visibility_of
-from reports import saved
+from reports import money, numbers, saved
 from reports.refused import ReportRefused
-from scheduler.queries import saved_reports
+from scheduler.core.vocabulary import Level
+from scheduler.operations import money as operations
+from scheduler.operations.authority import Action
+from scheduler.operations.money import WARN_AT
+from scheduler.queries import saved_reports, usage_names
 from scheduler.queries.saved_reports import Schedule
+from scheduler.queries.visibility import WHOLE_CLUSTER
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +47,37 @@ def make_due_reports() -> None:
                 continue
             if report_id is not None and due.mail_to and settings.EMAIL_HOST:
                 mail(due=due, report_id=report_id)
+
+
+@shared_task(name="reports.tasks.watch_budgets", ignore_result=True)
+def watch_budgets() -> None:
+    """Tell those who may change a unit's guarantee when 50, 80 and 100 % of its budget are spent."""
+    now = timezone.now()
+    currency = usage_names.read_cluster_facts().currency
+    for line in money.budget_lines(visible=WHOLE_CLUSTER, now=now):
+        percent = line.spent_percent
+        passed = [at for at in WARN_AT if percent is not None and percent >= at]
+        if not passed:
+            continue
+        unit = line.unit
+        is_department = unit.level is Level.DEPARTMENT
+        operations.warn(
+            budget_id=unit.id,
+            month=line.month,
+            percent=passed[-1],
+            told={
+                "project": unit.name,
+                "month": line.month,
+                "cost": f"{currency}{numbers.shown_money(line.cost)}",
+                "budget": f"{currency}{unit.monthly:,}",
+            },
+            usernames=listing.names_who_may(
+                action=Action.DEPARTMENT_QUOTA if is_department else Action.PROJECT_QUOTA,
+                project_id=0 if is_department else unit.unit_id,
+                department_id=unit.unit_id if is_department else unit.department_id,
+            ),
+            now=now,
+        )
 
 
 def mail(*, due: Schedule, report_id: int) -> None:

@@ -14,6 +14,7 @@ from reports.asked import Asked
 from reports.consumption import Row, Segment, label
 from reports.periods import Span
 from scheduler.core.instants import from_us
+from scheduler.queries.queues import QueueRow
 from scheduler.queries.usage_names import UnitName
 
 register = template.Library()
@@ -23,6 +24,24 @@ register = template.Library()
 def item(values: Mapping[str, str], name: str) -> str:
     """Return the text of a column."""
     return values[name]
+
+
+@register.filter
+def item_or_none(values: Mapping[str, str], name: str) -> str:
+    """Return the text of a column, empty where it has none."""
+    return values.get(name, "")
+
+
+@register.filter
+def unit_key(row: QueueRow) -> str:
+    """Return what names a unit in ``read_slugs``."""
+    return f"{'department' if row.is_department else 'project'}-{row.id}"
+
+
+@register.filter
+def slug_of(slugs: Mapping[str, str], key: str) -> str:
+    """Return a unit's address."""
+    return slugs[key]
 
 
 @register.filter
@@ -85,6 +104,18 @@ def narrowed(asked: Asked, row: Row) -> str:
     if segment is Segment.PROJECT and row.unit.department_id:
         changes["department"] = str(row.unit.department_id)
     return asked.query(**changes)
+
+
+@register.filter
+def exact_hours(amount: int | str) -> str:
+    """Return exact GPU hours as pages print them."""
+    return numbers.shown_hours(int(amount))
+
+
+@register.filter
+def exact_money(amount: int | str) -> str:
+    """Return an exact cost as pages print it; a negative one has its sign."""
+    return numbers.shown_money(int(amount))
 
 
 @register.filter

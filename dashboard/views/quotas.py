@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from dashboard import live_wire
 from dashboard.views import signed_in
 from scheduler.queries import overview as overviews
+from scheduler.queries import units
 
 
 @login_required
@@ -32,6 +33,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "dashboard/quotas.html",
         {
             "rows": rows,
+            "slugs": units.read_slugs(visible=signed_in.visible_to(request)),
             "page_state": state,
             "pool": found.pool if found else None,
             "short": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
+from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -15,15 +16,17 @@ from dashboard import words
 from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from reports import csv_export, intervals, page, report_words
+from reports import csv_export, intervals, page, promise, report_words
 from reports import savings as savings_account
 from reports.asked import Asked, parse_asked
-from reports.consumption import Report, make_report
+from reports.consumption import Report, describe_filters, make_report
+from reports.intervals import Behind
 from reports.json_export import report_json
 from reports.parquet_export import report_parquet
 from reports.refused import ReportRefused
 from scheduler.core.vocabulary import Kind
 from scheduler.queries import usage_names
+from scheduler.queries.visibility import Visibility
 
 #: Zones offered first; any other name may be typed.
 ZONES = ("UTC", "Asia/Taipei", "Asia/Tokyo", "Asia/Kolkata", "Europe/Berlin", "America/New_York")
@@ -61,10 +64,15 @@ def download(request: HttpRequest, ending: str) -> HttpResponseBase:
     now = timezone.now()
     try:
         asked = _asked(request)
-        if ending == "intervals.csv":
-            name = csv_export.file_name(request=asked.request, what="intervals")
-            parts = intervals.export(visible=visible, request=asked.request, now=now)
+        what, _, kind = ending.partition(".")
+        if kind == "csv" and what in tuple(Behind):
+            name = csv_export.file_name(request=asked.request, what=what)
+            parts = intervals.export(
+                visible=visible, request=asked.request, now=now, behind=Behind(what)
+            )
             return streamed(parts, name)
+        if ending == "promise.csv":
+            return _promise_file(visible, asked, now)
         report = make_report(visible=visible, request=asked.request, now=now)
         return _file(report, ending)
     except ReportRefused as refused:
@@ -77,12 +85,15 @@ def interval_list(request: HttpRequest) -> HttpResponse:
     """Answer the intervals that a figure sums."""
     visible = signed_in.visible_to(request)
     after = optional_int(request.GET.get("after")) or 0
+    named = request.GET.get("of", "")
+    behind = Behind(named) if named in tuple(Behind) else Behind.HELD
     try:
         asked = _asked(request)
         found = intervals.list_page(
             visible=visible,
             request=asked.request,
             now=timezone.now(),
+            behind=behind,
             after=after,
             limit=INTERVALS_A_PAGE,
         )
@@ -95,9 +106,50 @@ def interval_list(request: HttpRequest) -> HttpResponse:
         {
             "asked": asked,
             "found": found,
-            "next": asked.query(after=str(found.rows[-1].interval.id)) if more else "",
+            "behind": behind.value,
+            "tabs": [
+                (one.value, text, asked.query(of=one.value))
+                for one, text in report_words.behind_names().items()
+            ],
+            "next": asked.query(of=behind, after=str(found.rows[-1].interval.id)) if more else "",
         },
     )
+
+
+@login_required
+@require_GET
+def kept_promise(request: HttpRequest) -> HttpResponse:
+    """Answer how well the guarantees were kept in a period."""
+    visible = signed_in.visible_to(request)
+    try:
+        asked = _asked(request)
+        lines = promise.make_lines(visible=visible, request=asked.request, now=timezone.now())
+    except ReportRefused as refused:
+        return render(request, "reports/promise.html", {"refused": str(refused)}, status=400)
+    names = usage_names.read_names(visible=visible)
+    return render(
+        request,
+        "reports/promise.html",
+        {
+            "asked": asked,
+            "filters": describe_filters(wanted=asked.request.wanted, names=names),
+            "lines": [(line, promise.shown(line.promise)) for line in lines],
+            "total": promise.shown(promise.together([line.promise for line in lines])),
+            "periods": [
+                (name, asked.query(period=code, **{"from": "", "to": ""}))
+                for code, name in report_words.choices()["period"]
+                if code != "custom"
+            ],
+        },
+    )
+
+
+def _promise_file(visible: Visibility, asked: Asked, now: datetime) -> HttpResponseBase:
+    lines = promise.make_lines(visible=visible, request=asked.request, now=now)
+    names = usage_names.read_names(visible=visible)
+    filters = describe_filters(wanted=asked.request.wanted, names=names)
+    parts = promise.promise_csv(request=asked.request, lines=lines, filters=filters)
+    return streamed(parts, csv_export.file_name(request=asked.request, what="promise"))
 
 
 @login_required

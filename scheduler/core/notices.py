@@ -56,6 +56,7 @@ KIND_OF = {
     "node_back": Kind.NODES,
     "alert_raised": Kind.ALERTS,
     "alert_cleared": Kind.ALERTS,
+    "budget_reached": Kind.ALERTS,
 }
 #: What becomes of own work stands on the page, that it runs nowhere; all else goes to every
 #: channel that one has.

@@ -9,6 +9,7 @@ from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, No
 from scheduler.models.demo_day import DemoDay
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
+from scheduler.models.money import Budget, Statement
 from scheduler.models.notices import Announcement, NoticeChannel, NoticeDelivery, NoticeSettings
 from scheduler.models.replay import QuotaReplay
 from scheduler.models.requests import SentOnce
@@ -47,6 +48,7 @@ __all__ = [
     "Announcement",
     "Asset",
     "AuditEntry",
+    "Budget",
     "CapacityInterval",
     "Cluster",
     "ComputeUse",
@@ -84,6 +86,7 @@ __all__ = [
     "SentOnce",
     "ServeRequest",
     "ServiceLatency",
+    "Statement",
     "UsageBlock",
     "UsageRollup",
     "VerificationLine",

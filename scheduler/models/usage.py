@@ -81,7 +81,10 @@ class ActivityInterval(models.Model):
                 name="activity_has_one_open_row", fields=["replica"], condition=Q(open=True)
             ),
         ]
-        indexes = [models.Index(name="activity_by_end", fields=["to_us"])]
+        indexes = [
+            models.Index(name="activity_by_end", fields=["to_us"]),
+            models.Index(name="activity_by_begin", fields=["from_us"]),
+        ]
 
     def __str__(self) -> str:
         return f"{self.replica_id} {'idle' if self.idle else 'active'}"
@@ -218,6 +221,8 @@ class UsageRollup(models.Model):
     #: Empty: nothing is rolled up.
     until_us = models.BigIntegerField(null=True, blank=True)
     prices = models.CharField(max_length=64, blank=True)
+    #: Up to when activity is thinned, see operations/retention.py.
+    thinned_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [models.CheckConstraint(name="usage_rollup_is_one_row", condition=Q(id=1))]

@@ -137,6 +137,9 @@ def _text(row: models.Notification, visible: Visibility) -> Phrase:
         "serve_declined": _("{by} declined {workload} in {project}. {answer}"),
         "node_lost": _("Node {node} is lost: it does not answer, and nothing new comes there."),
         "node_back": _("Node {node} is back."),
+        "budget_reached": _(
+            "{project} has spent {percent}% of its budget for {month}: {cost} of {budget}."
+        ),
     }[row.code]
     return phrase(
         template,
@@ -145,6 +148,7 @@ def _text(row: models.Notification, visible: Visibility) -> Phrase:
         node=strong(params.get("node") or "?"),
         by=strong(params.get("by") or "?"),
         answer=str(params.get("answer") or ""),
+        **{name: str(params.get(name) or "") for name in ("percent", "month", "cost", "budget")},
         schedule=strong(params.get("schedule") or "?"),
         unit=strong(params.get("unit") or "?"),
         holders=str(params.get("holders") or ""),

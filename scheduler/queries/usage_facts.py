@@ -176,11 +176,27 @@ def allocations(*, visible: Visibility, wanted: UsageFilter, period: Period) -> 
         )
 
 
-def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Measured]:
-    """Yield what was idle or active in the period, cut to what its replica held."""
-    rows = models.ActivityInterval.objects.filter(
+def activity_rows(
+    *, visible: Visibility, wanted: UsageFilter, period: Period
+) -> QuerySet[models.ActivityInterval]:
+    """Return the intervals of activity with a part in the period."""
+    return models.ActivityInterval.objects.filter(
         from_us__lt=period.to_us, to_us__gt=period.from_us
     ).filter(_of_allocation(hours_of(visible) & wanted.condition() & wanted.of_work()))
+
+
+def guarantee_rows(
+    *, visible: Visibility, wanted: UsageFilter, period: Period
+) -> QuerySet[models.QuotaHistory]:
+    """Return the guarantees in force in the period: those of projects and of departments."""
+    return models.QuotaHistory.objects.filter(
+        hours_of(visible), wanted.condition(), period.overlapping()
+    )
+
+
+def activity(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Measured]:
+    """Yield what was idle or active in the period, cut to what its replica held."""
+    rows = activity_rows(visible=visible, wanted=wanted, period=period)
     price_book = PriceBook()
     held = "replica__allocation__"
     for row in rows.values_list(
@@ -232,9 +248,9 @@ def compute_use(*, visible: Visibility, wanted: UsageFilter, period: Period) -> 
 
 def guarantees(*, visible: Visibility, wanted: UsageFilter, period: Period) -> Iterator[Guaranteed]:
     """Yield the guarantees in force in the period: those of projects and of departments."""
-    rows = models.QuotaHistory.objects.filter(
-        hours_of(visible), wanted.condition(), period.overlapping()
-    ).values_list("project_id", "department_id", "pool_id", "quota_mgpu", "from_us", "to_us")
+    rows = guarantee_rows(visible=visible, wanted=wanted, period=period).values_list(
+        "project_id", "department_id", "pool_id", "quota_mgpu", "from_us", "to_us"
+    )
     for project_id, department_id, pool_id, quota_mgpu, from_us, to_us in rows.iterator(
         chunk_size=CHUNK
     ):

@@ -48,16 +48,25 @@ def read_waits(
 
     ``held``: (workload id, from, to) of the ledger's intervals since then.
     """
+    for _workload_id, (from_us, to_us) in read_wait_spans(
+        visible=visible, pool_id=pool_id, start_us=start_us, held=held
+    ):
+        yield max(start_us, from_us), 1
+        if to_us is not None:
+            yield to_us, -1
+
+
+def read_wait_spans(
+    *, visible: Visibility, pool_id: int, start_us: int, held: Iterable[tuple[int, int, int | None]]
+) -> Iterator[tuple[int, Span]]:
+    """Yield (workload id, span of waiting), those that had ended by ``start_us`` left out."""
     holds: dict[int, list[Span]] = defaultdict(list)
     for workload_id, from_us, to_us in held:
         holds[workload_id].append((from_us, to_us))
     for workload_id, life in _lives(visible, pool_id, start_us).items():
         for from_us, to_us in gaps(life, holds[workload_id]):
-            if to_us is not None and to_us <= start_us:
-                continue
-            yield max(start_us, from_us), 1
-            if to_us is not None:
-                yield to_us, -1
+            if to_us is None or to_us > start_us:
+                yield workload_id, (from_us, to_us)
 
 
 def gaps(alive: Sequence[Span], held: Sequence[Span]) -> list[Span]:

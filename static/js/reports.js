@@ -55,7 +55,11 @@ class ReportPage {
     }
     for (const row of this.root.querySelectorAll("[data-row]")) {
       const cells = row.dataset.row === "total" ? state.total : state.rows[row.dataset.row];
-      if (cells) for (const cell of row.querySelectorAll("[data-cell]")) text(cell, cells[cell.dataset.cell]);
+      const hints = state.hints[row.dataset.row] ?? {};
+      for (const cell of cells ? row.querySelectorAll("[data-cell]") : []) {
+        text(cell, cells[cell.dataset.cell]);
+        if (hints[cell.dataset.cell]) cell.title = hints[cell.dataset.cell];
+      }
     }
     this.chart = state.chart;
     if (!document.hidden && Date.now() - this.drawnAt > REDRAW_MS) this.draw();

@@ -247,3 +247,33 @@ def test_presets_are_local_days_up_to_now(preset, begin, end):
 
     assert f"{found.from_at:%Y-%m-%d}" == begin
     assert f"{found.to_at:%Y-%m-%dT%H:%M}" == end
+
+
+def behind(what, begin, end):
+    span = make_span(from_at=begin, to_at=end, zone="Asia/Taipei", now=NOW)
+    return read(
+        b"".join(
+            intervals.export(
+                visible=WHOLE_CLUSTER, request=ReportRequest(span=span), now=NOW, behind=what
+            )
+        )
+    )
+
+
+def test_idle_hours_and_guarantees_lead_to_what_they_sum(ledger):
+    # Given an interval that was idle for 20 minutes, half of them before the period
+    held = ledger.hold(NAMES[0], "0.50", utc(2026, 11, 5), utc(2026, 11, 5, 2))
+    ledger.seen(held, utc(2026, 11, 5, 0, 50), utc(2026, 11, 5, 1, 10), idle=True)
+    ledger.seen(held, utc(2026, 11, 5, 1, 10), utc(2026, 11, 5, 1, 20), idle=False)
+    day = (utc(2026, 11, 5, 1), utc(2026, 11, 5, 3))
+    # When the lists behind the figures are exported
+    seen = behind(intervals.Behind.ACTIVITY, *day)
+    guaranteed = behind(intervals.Behind.GUARANTEE, *day)
+    # Then each part stands there with its hours in the period, names guarded as everywhere
+    assert [(row["what"], row["gpu_hours_in_period"]) for row in seen] == [
+        ("idle", "0.083"),
+        ("active", "0.083"),
+    ]
+    assert recovered(seen[0]["project"]) == NAMES[0]
+    assert sum(float(row["gpu_hours_in_period"]) for row in guaranteed) == pytest.approx(2.0)
+    assert {row["what"] for row in guaranteed} == {"guaranteed"}

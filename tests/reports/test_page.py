@@ -51,7 +51,7 @@ def page(admin):
 def cells(html, key):
     """The figures of one row of the table by their columns."""
     row = re.search(rf'<tr data-row="{key}">(.*?)</tr>', html, re.DOTALL).group(1)
-    return dict(re.findall(r'data-cell="(\w+)">([^<]*)<', row))
+    return dict(re.findall(r'data-cell="(\w+)"[^>]*>([^<]*)<', row))
 
 
 def test_the_page_tells_the_figures_that_one_works_out_by_hand(ledger, page):
@@ -237,3 +237,19 @@ async def test_the_socket_is_closed_for_those_who_are_not_signed_in(ledger):
         headers=[(b"origin", b"http://localhost"), (b"host", b"localhost")],
     )
     assert (await socket.connect())[0] is False
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"), [("idle", ["idle", "1.000"]), ("deserved", ["still in force", "1.800"])]
+)
+def test_idle_and_guarantee_lead_to_what_stands_behind_them(ledger, page, figure, said):
+    # Given the page, when a figure of research is followed
+    html = page.get(f"/reports?{DAY}").content.decode()
+    research = ledger.projects["research"].pk
+    address = re.search(
+        rf'data-cell="{figure}"[^>]*href="(/reports/intervals[^"]*project={research}&[^"]*)"', html
+    ).group(1)
+    told = page.get(address.replace("&amp;", "&")).content.decode()
+    # Then what it sums stands there, each part with its hours in the period
+    assert all(text in told for text in said)
+    assert "web" not in told.partition("<tbody>")[2]

@@ -13,9 +13,10 @@ from scheduler.core.usage import HOUR_US, sum_figures
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import quotas, usage_rollup, workloads
 from scheduler.operations.authority import SYSTEM
-from scheduler.queries import overview, usage
+from scheduler.queries import cluster_map, overview, usage
 from scheduler.queries.usage_check import check_ledger
 from scheduler.queries.visibility import SYSTEM as ALL
+from scheduler.tick import ledger
 from tests.scheduler import places
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -132,7 +133,54 @@ def test_overview_and_ledger_tell_the_same_at_one_instant(ticker):
         visible=ALL, cuts=[begin, begin + 1_000_000], now_us=begin + 1_000_000
     )
     total = sum_figures(rows=[rows[0] for rows in second.queues.values()])
-    # Then its integrals are the tiles, a second long
+    # Then its integrals are the tiles, a second long, and so are map and tree
+    on_map = [part for parts in told.map.slices.values() for part in parts]
+    assert sum(part.mgpu for part in on_map) == told.tiles.held_mgpu
+    projects = [row for row in told.tree.rows if not row.is_department]
+    departments = [row for row in told.tree.rows if row.is_department]
+    for rows in (projects, departments):
+        assert sum(row.held_mgpu for row in rows) == told.tiles.held_mgpu
+        assert sum(row.idle_mgpu for row in rows) == told.tiles.idle_mgpu
     assert total.allocated == told.tiles.held_mgpu * 1_000_000 == 480 * 1_000_000
     assert total.over_quota == told.tiles.borrowed_mgpu * 1_000_000 == 270 * 1_000_000
     assert total.unused == told.tree.unused_guarantee_mgpu * 1_000_000
+
+
+def test_idle_is_the_same_on_tile_map_tree_and_in_the_ledger(ticker):
+    # Given three idle services of 0.42 and one training of 0.09 that computes
+    place = places.article()
+    service = {"kind": Kind.INFERENCE, "command": ["fake"]}
+    place.submit("chat", of="dev-chat", gpu="0.20", **service)
+    place.submit("embed", of="dev-embed", gpu="0.10", **service)
+    place.submit("answers", of="prod-inference", gpu="0.12", **service)
+    place.submit("train", of="unit-a", gpu="0.09", command=["fake"])
+    ticker.settle()
+    begin = ticker.clock()
+    samples = [
+        (replica, replica.workload.name != "train")
+        for replica in models.Replica.objects.select_related("workload").order_by("id")
+    ]
+    until = begin + timedelta(seconds=1)
+    for replica, idle in samples:
+        models.Replica.objects.filter(pk=replica.pk).update(idle=idle, sampled_at=until)
+        models.ActivityInterval.objects.filter(replica=replica).delete()
+        ledger.record_activity(
+            replica=replica,
+            project_id=replica.workload.project_id,
+            pool_id=replica.workload.pool_id,
+            idle=idle,
+            since=begin,
+            until=until,
+        )
+    # When Overview and ledger are asked about that second
+    told = overview.read_overview(visible=ALL, now=until)
+    cuts = [to_us(begin), to_us(until)]
+    found = usage.read_queue_usage(visible=ALL, cuts=cuts, now_us=to_us(until))
+    total = sum_figures(rows=[rows[0] for rows in found.queues.values()])
+    on_map = [part for parts in told.map.slices.values() for part in parts]
+    # Then all say 0.51 allocated and 0.42 of it idle
+    assert (told.tiles.held_mgpu, told.tiles.idle_mgpu) == (510, 420)
+    assert sum(part.mgpu for part in on_map if part.flags & cluster_map.IDLE) == 420
+    rows = [row for row in told.tree.rows if not row.is_department]
+    assert sum(row.idle_mgpu for row in rows) == 420
+    assert (total.allocated, total.idle) == (510_000_000, 420_000_000)

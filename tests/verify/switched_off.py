@@ -85,6 +85,7 @@ EDITS = {
     "1": as_it_is,
     "idle": as_it_is,
     "guard": nothing_defends,
+    "8": nothing_is_borrowed,
 }
 PATCHES = {"1": sees_the_department, "idle": no_idle_rules}
 

@@ -13,7 +13,7 @@ from tests.verify.switched_off import EDITS
 
 pytestmark = pytest.mark.product
 
-NUMBERS = ["3", "4", "5", "6"]
+NUMBERS = ["3", "4", "5", "6", "8"]
 
 #: What must be among the failed checks where the rule is off.
 TELL_TALE = {
@@ -21,6 +21,7 @@ TELL_TALE = {
     "4": "same processes",  # the trainings go on
     "5": "is given back",  # exactly one borrowed place
     "6": "received SIGTERM",  # the training is preempted
+    "8": "unit-a, exact",  # what it borrowed
 }
 
 
@@ -53,7 +54,7 @@ def failed(result):
 
 @pytest.fixture(scope="module")
 def verified(empty_product):
-    """All four on one card, once."""
+    """All of them on one card, once."""
     return answer_of(empty_product, *NUMBERS)
 
 
@@ -77,7 +78,16 @@ def test_the_exit_code_is_0_and_each_check_says_all_that_it_must(verified):
 def test_most_is_read_outside_the_schedulers_tables(verified):
     _code, answer = verified
     places = [check["where"] for result in answer["verifications"] for check in result["checks"]]
-    known = ("process table", "page /", "HTTP to the process", "its log", "their logs", "the ")
+    known = (
+        "process table",
+        "page /",
+        "JSON /",
+        "CSV /",
+        "HTTP to the process",
+        "its log",
+        "their logs",
+        "the ",
+    )
     assert all(place.startswith(known) for place in places)
 
 
@@ -102,7 +112,7 @@ def test_the_check_fails_where_its_rule_is_switched_off(empty_product, number):
 @pytest.mark.full
 def test_every_check_passes_on_eight_devices(empty_product):
     code, answer = answer_of(empty_product, *NUMBERS, "--on", "server")
-    assert [failed(result) for result in answer["verifications"]] == [[], [], [], []]
+    assert [failed(result) for result in answer["verifications"]] == [[]] * len(NUMBERS)
     assert (code, answer["passed"]) == (0, True)
 
 

@@ -10,6 +10,7 @@ import html
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.shortcuts import resolve_url
 from django.urls import reverse
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 USER_PREFIX = "verify-"
 #: Pauses double from half a second on.
@@ -53,6 +57,16 @@ class OverviewPage:
     def held_mgpu(self) -> int:
         """The tile of what is allocated."""
         return int(self.parts["kpi"]["held"])
+
+    @property
+    def idle_mgpu(self) -> int:
+        """The tile of what is allocated and idle."""
+        return int(self.parts["kpi"]["idle"])
+
+    @property
+    def borrowed_mgpu(self) -> int:
+        """The tile of what is borrowed."""
+        return int(self.parts["kpi"]["borrowed"])
 
     @property
     def free_mgpu(self) -> int:
@@ -112,6 +126,45 @@ class Browser:
         """Return the words of a workload's page."""
         text = _NOT_SHOWN.sub(" ", _answered(self.read("workload", workload_id=workload_id)))
         return " ".join(html.unescape(_TAG.sub(" ", text)).split())
+
+    def get(self, path: str, params: Mapping[str, str | int]) -> httpx.Response:
+        """Return what an address answers.
+
+        Raises:
+            PageFailed: nothing, or not what it is for.
+        """
+        try:
+            answer = self._client.get(path, params=params)
+        except httpx.HTTPError as error:
+            raise PageFailed(f"{path}: {error}") from error
+        _answered(answer)
+        return answer
+
+    def listen(
+        self, path: str, params: Mapping[str, str | int], *, messages: int, within_s: float
+    ) -> list[dict[str, Any]]:
+        """Return the first messages of a WebSocket, fewer where the time is over.
+
+        Raises:
+            PageFailed: it does not open.
+        """
+        base = self._client.base_url.copy_with(scheme="ws")
+        url = base.join(path).copy_merge_params(params)
+        cookies = "; ".join(f"{name}={value}" for name, value in self._client.cookies.items())
+        origin = str(self._client.base_url).rstrip("/")
+        found: list[dict[str, Any]] = []
+        try:
+            with connect(
+                str(url), additional_headers={"Cookie": cookies}, origin=Origin(origin)
+            ) as socket:
+                deadline = time.monotonic() + within_s
+                while len(found) < messages and time.monotonic() < deadline:
+                    found.append(json.loads(socket.recv(timeout=within_s)))
+        except TimeoutError:
+            return found
+        except (OSError, WebSocketException) as error:
+            raise PageFailed(f"{path}: {error}") from error
+        return found
 
     def send(self, page: str, fields: Mapping[str, str], *, pool: str = "") -> httpx.Response:
         """Post a form as the browser would; return what it answers in the end."""

@@ -149,10 +149,10 @@ class Scene:
         self._units[name] = replace(self._units[name], limit_mgpu=limit_mgpu)
         self._set_quota(self._units[name])
 
-    def set_guarantee(self, name: str, *, quota_mgpu: int) -> None:
-        """Change what a department or a project is guaranteed."""
+    def set_guarantee(self, name: str, *, quota_mgpu: int) -> datetime:
+        """Change what a department or a project is guaranteed; return from when on."""
         self._units[name] = replace(self._units[name], quota_mgpu=quota_mgpu)
-        self._set_quota(self._units[name])
+        return self._set_quota(self._units[name])
 
     def make(self, units: Sequence[Unit]) -> None:
         """Make pool, node, departments and projects, all or nothing."""
@@ -188,8 +188,8 @@ class Scene:
             self.departments[unit.name] = department.pk
         self._set_quota(unit)
 
-    def _set_quota(self, unit: Unit) -> None:
-        edited = self.edit(unit)
+    def _set_quota(self, unit: Unit) -> datetime:
+        edited, now = self.edit(unit), _now()
         values = QueueQuota(
             quota_mgpu=edited.quota_mgpu,
             limit_mgpu=edited.limit_mgpu,
@@ -201,7 +201,7 @@ class Scene:
                 pool_id=self.pool_id,
                 values=values,
                 authority=SYSTEM,
-                now=_now(),
+                now=now,
             )
         else:
             quotas.set_department_quota(
@@ -209,8 +209,9 @@ class Scene:
                 pool_id=self.pool_id,
                 values=values,
                 authority=SYSTEM,
-                now=_now(),
+                now=now,
             )
+        return now
 
 
 @contextmanager
