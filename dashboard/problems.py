@@ -56,6 +56,8 @@ def refusal(error: NotPermitted) -> str:
         "project_quota_is_for_admins": _(
             "You may not change the quota of {name}. Ask its department's admin."
         ),
+        "months_are_for_admins": _("Only a platform administrator may close a month. Ask one."),
+        "budgets_are_for_admins": _("You may not set the budget of {name}. Ask an admin."),
         "not_ones_request": _("Only who asked can withdraw a request."),
         "nodes_are_for_admins": _(
             "Only a platform administrator may change nodes, pools, prices and settings. Ask one."

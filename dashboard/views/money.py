@@ -73,7 +73,9 @@ def close_month(request: HttpRequest) -> HttpResponse:
     month = request.POST.get("month", "").strip()
     try:
         if not authority.may(Action.NODES):
-            raise NotPermitted("Only a system admin may close a month. Ask one.")
+            raise NotPermitted(
+                "Only a system admin may close a month. Ask one.", code="months_are_for_admins"
+            )
         zone, lines, corrections = money.prepare(month=month, now=now)
         number = operations.close_month(
             month=month,
@@ -85,8 +87,8 @@ def close_month(request: HttpRequest) -> HttpResponse:
         )
     except NotPermitted as error:
         return _page(request, refused=refusal(error), status=403)
-    except ReportRefused as error:
-        return _page(request, refused=str(error))
+    except ReportRefused as refused:
+        return _page(request, refused=str(refused))
     except Refused as error:
         return _page(request, refused=" ".join(in_words(p) for p in error.problems))
     return redirect("report_statement", number=number)

@@ -103,7 +103,9 @@ def close_month(
         StateRefused: no month, or it or a later one is closed.
     """
     if not authority.may(Action.NODES):
-        raise NotPermitted("Only a system admin may close a month. Ask one.")
+        raise NotPermitted(
+            "Only a system admin may close a month. Ask one.", code="months_are_for_admins"
+        )
     cluster = models.Cluster.objects.locked()
     if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
         raise StateRefused(
@@ -149,7 +151,12 @@ def _find_unit(
         if department is None or not authority.sees_department(department_id=unit_id):
             raise NotFound("department")
         if not authority.may(Action.DEPARTMENT_QUOTA, department_id=unit_id):
-            raise NotPermitted(f"You may not set the budget of {department.name}. Ask an admin.")
+            raise NotPermitted(
+                f"You may not set the budget of {department.name}. Ask an admin.",
+                code="budgets_are_for_admins",
+                params={"name": department.name},
+                target=department,
+            )
         return department
     project = models.Project.objects.filter(pk=unit_id, deleted_at=None).first()
     if project is None or not authority.sees_project(
@@ -157,5 +164,10 @@ def _find_unit(
     ):
         raise NotFound("project")
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
-        raise NotPermitted(f"You may not set the budget of {project.name}. Ask an admin.")
+        raise NotPermitted(
+            f"You may not set the budget of {project.name}. Ask an admin.",
+            code="budgets_are_for_admins",
+            params={"name": project.name},
+            target=project,
+        )
     return project

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("scheduler", "0010_notices_and_alerts"),
+        ("scheduler", "0011_quota_replays"),
     ]
 
     operations = [
