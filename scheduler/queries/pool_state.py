@@ -153,14 +153,20 @@ def find_pool(*, visible: Visibility, pool_name: str = "") -> PoolRow | None:
 
 
 def load_pool_state(
-    *, visible: Visibility, pool_name: str = "", only: frozenset[int] | None = None
+    *,
+    visible: Visibility,
+    pool_name: str = "",
+    pool: PoolRow | None = None,
+    only: frozenset[int] | None = None,
 ) -> PoolState | None:
     """Return the pool of that name, or the first; None where there is none. Nine queries.
+
+    ``pool``: the one that was found already.
 
     ``only``: with nothing but these workloads, what is being vacated for them, and the nodes that
     they are on, so that a page of a long table costs what it shows.
     """
-    pool = find_pool(visible=visible, pool_name=pool_name)
+    pool = pool or find_pool(visible=visible, pool_name=pool_name)
     if pool is None:
         return None
     projects = _projects(visible=visible, pool_id=pool.id)

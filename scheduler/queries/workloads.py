@@ -193,9 +193,7 @@ def list_workloads(
         after=wanted.after,
         limit=wanted.limit,
     )
-    state = load_pool_state(
-        visible=visible, pool_name=pool_name, only=frozenset(row.pk for row in found)
-    )
+    state = load_pool_state(visible=visible, pool=pool, only=frozenset(row.pk for row in found))
     return WorkloadPage(
         rows=tuple(_row(row, state) for row in found), total=total, next_after=next_after
     )
