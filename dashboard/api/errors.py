@@ -45,7 +45,7 @@ class Unmet(Exception):
 
 
 #: What an endpoint may answer beside its own success.
-READS = {400: ErrorOut, 401: ErrorOut, 404: ErrorOut, 422: ErrorOut}
+READS = {400: ErrorOut, 401: ErrorOut, 404: ErrorOut, 422: ErrorOut, 429: ErrorOut}
 WRITES = {**READS, 403: ErrorOut, 409: ErrorOut, 412: ErrorOut, 428: ErrorOut}
 
 

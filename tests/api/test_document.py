@@ -29,7 +29,8 @@ walked = schema.exclude(path=list(STREAMED))
 
 
 @pytest.fixture
-def token(scene):
+def token(scene, settings):
+    settings.API_PER_MINUTE = 10**6
     return token_of(User.objects.create_superuser("admin", password="admin-of-tests"))
 
 

@@ -144,7 +144,7 @@ def test_stop_start_and_delete(api):
     workload = models.Workload.objects.filter(kind="training", phase="running").first()
     assert api.post(f"/workloads/{workload.pk}/stop").json()["stop_requested"] is True
     again = api.post(f"/workloads/{workload.pk}/start")
-    assert (again.status_code, again.json()["code"]) == (409, "bad_state")
+    assert (again.status_code, again.json()["code"]) == (409, "has_not_ended")
     assert api("DELETE", f"/workloads/{workload.pk}").status_code == 204
 
 
