@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from access import groups, listing
 from access.models import Group
+from access.people import require_system_admin
 from access.scopes import UserAuthority
 from dashboard import problems
 from dashboard.views import signed_in
@@ -72,6 +73,8 @@ def member(request: HttpRequest, group_id: int) -> HttpResponse:
     """Put someone into a group, or take someone out."""
 
     def act(authority: UserAuthority) -> str:
+        # Before a name is looked for: whoever may not do this learns no names.
+        require_system_admin(authority)
         name = request.POST.get("username", "").strip()
         user_id = listing.find_user_id(username=name)
         if user_id is None:

@@ -45,7 +45,7 @@ NODES = {
     "l40s-02": "PT1 distill-5,DT1 sweep-2,DT1 sweep-3,"
     "PI.25* guard-a|PI.25* guard-b|PI.25 lang-id|PI.25* toxic,PI.5 sum-13b|PI.5* sum-7b,"
     "DI.5* agent|DI.5 agent-b,DI.25 ner|DI.5* stt,BF1 dock-77",
-    "l40s-03": "PI1 vlm-11b,PI1* vlm-12b,PI.5* draft|PI.25 route,VL1 pose-x,"
+    "l40s-03": "PI1 vlm-11b,PI1* vlm-12b,PI.5* tiny-1b|PI.25 route,VL1 pose-x,"
     "VL.5 aug-13|NL.5 tok-bpe,NL.5* nb-lee|BF.25 fold-q2,BF1 dock-78,PT1 distill-4",
     "a100-01": "PI1 legacy-1,PI1* legacy-2,PI1 legacy-3,DI.75* mt-zh,VL.5 nb-tsai,NL.5* nb-kao,,",
 }

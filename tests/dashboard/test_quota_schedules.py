@@ -13,6 +13,7 @@ from scheduler import models
 from scheduler.operations import quota_switches
 from scheduler.queries.notices import list_notices
 from scheduler.queries.phrases import plain
+from scheduler.queries.visibility import WHOLE_CLUSTER
 from tests.dashboard.conftest import person
 from tests.dashboard.test_quota_editor import (  # noqa: F401
     form,
@@ -123,6 +124,7 @@ def test_a_department_admin_schedules_its_projects_and_sees_no_other(pages, head
         reverse("quota_save"), form("dev-train", weight="3") | WEEKLY | {"name": "of-others"}
     )
     mixed, foreign = models.QuotaSchedule.objects.order_by("pk")
+    pages.get(reverse("quota_schedules"))
     # When the head of Research looks
     pages.force_login(head_of_research)
     page = text(pages.get(reverse("quota_schedules")))
@@ -164,5 +166,8 @@ def test_the_admins_of_a_department_are_told_where_a_switch_stopped(pages, head_
     pages.post(reverse("quota_save"), data | {"days": list("0123456"), "begins": "00:00"})
     quota_switches.apply_due(now=timezone.now().replace(hour=1) + timedelta(days=1))
     assert row_of("nlp-lab").quota.quota_mgpu == held
-    told = [plain(each.text) for each in list_notices(username=head_of_research.username)]
+    told = [
+        plain(each.text)
+        for each in list_notices(username=head_of_research.username, visible=WHOLE_CLUSTER)
+    ]
     assert any("nights wants 1.00 for nlp-lab; it stays at" in line for line in told)

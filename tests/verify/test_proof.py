@@ -162,6 +162,7 @@ NOT_SAID = {
     "received SIGTERM",
     "equal to the checkpoint",
     "scale to zero",
+    "Send a request to serve",
 }
 FOLDER = ROOT / "scheduler" / "management" / "verify"
 
