@@ -24,6 +24,13 @@ LOG_BYTES = 8 * 2**20
 T = TypeVar("T")
 
 
+def boot_error_s() -> float:
+    """Return what the start times of processes are early by: the boot's time is kept in whole seconds."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0.0
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - psutil.boot_time()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """The first process of one replica, as the machine's process table shows it."""

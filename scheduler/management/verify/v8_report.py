@@ -19,7 +19,7 @@ from scheduler.core.vocabulary import Kind
 from scheduler.management.verify import given
 from scheduler.management.verify.by_hand import FIGURES, Account, Stretch, add, hours, work_out
 from scheduler.management.verify.layout import Layout, article_units, gpus
-from scheduler.management.verify.readers import Process, Processes, settle
+from scheduler.management.verify.readers import Process, Processes, boot_error_s, settle
 from scheduler.management.verify.said import Said, say
 from scheduler.management.verify.stage import PROCESS_TABLE, Stage
 from scheduler.operations.demonstration_data import Unit, service
@@ -290,7 +290,7 @@ def _accounts(script: _Script, end: datetime) -> dict[str, Account]:
 def _check_life(script: _Script, name: str, held: Stretch) -> None:
     """What is held begins before its process and ends after it was last seen alive."""
     process, alive_at = script.seen[name]
-    began = datetime.fromtimestamp(process.started_at_s, tz=UTC)
+    began = datetime.fromtimestamp(process.started_at_s + boot_error_s(), tz=UTC)
     # The kernel tells starts in hundredths of a second.
     around = held.begin - timedelta(seconds=0.02) <= began and alive_at <= held.end
     gone_at = script.gone.get(name)
