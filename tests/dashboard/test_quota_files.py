@@ -129,9 +129,13 @@ def test_the_command_line_says_what_would_change_and_then_changes_it(scene, tmp_
     assert "main / nlp-lab: guarantee 10.00 -> 9.50" in said.getvalue()
     assert row_of("nlp-lab").quota.quota_mgpu == 10_000
     call_command("quotas", "import", str(file), stdout=(said := io.StringIO()))
-    assert "1 rows are changed." in said.getvalue()
+    assert "1 row is saved." in said.getvalue()
     assert row_of("nlp-lab").quota.quota_mgpu == 9_500
-    # Given a mistake, then nothing is changed and the exit is a failure
+    # Given a mistake, then nothing is changed, the exit is a failure, and the sentence is the page's
     file.write_text("pool,department,project,guarantee\nmain,Research,nlp-lab,x\n")
-    with pytest.raises(CommandError, match="line 2, guarantee"):
+    with pytest.raises(CommandError, match="Line 2, guarantee: “x” is not an amount of GPUs"):
         call_command("quotas", "import", str(file))
+    # And what only surprises is a sentence too
+    file.write_text("pool,department,project,guarantee\nmain,Research,nlp-lab,16\n")
+    call_command("quotas", "import", str(file), "--dry-run", stdout=(said := io.StringIO()))
+    assert "The projects' guarantees add up to" in said.getvalue()

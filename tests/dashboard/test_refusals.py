@@ -133,7 +133,7 @@ def test_a_refusal_has_its_sentence_in_both_languages_and_the_figures_for_it(ref
         english = template(refusal)
     with translation.override("zh-hant"):
         chinese = template(refusal)
-    assert english, f"{refusal} has no sentence in dashboard/problems.py"
+    assert english, f"{refusal} has no sentence in dashboard/problem_sentences.py"
     assert CHINESE.search(chinese), f"{refusal} is not translated: {chinese}"
     if refusal.params is not None:
         missing = set(PLACES.findall(english)) - refusal.params

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import ngettext
 
+from dashboard import problems
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.quota_import import ImportPlan, apply_import, plan_import
 from scheduler.operations.refused import QuotaRefused
 from scheduler.queries.pool_state import list_pools
-from scheduler.queries.quota_files import COLUMNS, FORMATS, Mistake, cells_of, write_file
+from scheduler.queries.quota_files import COLUMNS, FORMATS, cells_of, write_file
 from scheduler.queries.quota_tree import read_pool_tree
 from scheduler.queries.visibility import WHOLE_CLUSTER
 
@@ -49,7 +51,7 @@ class Command(BaseCommand):
             authority=SYSTEM,
         )
         if plan.mistakes:
-            told = "\n".join(f"  {_told(each)}" for each in plan.mistakes)
+            told = "\n".join(f"  {problems.mistake_in_words(each)}" for each in plan.mistakes)
             raise CommandError(f"Nothing was changed.\n{told}")
         self._print(plan)
         if options["dry_run"] or not plan.changed:
@@ -59,8 +61,10 @@ class Command(BaseCommand):
                 plan, authority=SYSTEM, now=datetime.now(tz=UTC), reason=options["reason"]
             )
         except QuotaRefused as refused:
-            raise CommandError(f"Nothing was changed. {refused}") from refused
-        self.stdout.write(f"{count} rows are changed.")
+            said = " ".join(problems.in_words(each) for each in refused.problems)
+            raise CommandError(f"Nothing was changed. {said}") from refused
+        saved = ngettext("{n} row is saved.", "{n} rows are saved.", count)
+        self.stdout.write(saved.format(n=count))
 
     def _print(self, plan: ImportPlan) -> None:
         for each in plan.changed:
@@ -72,7 +76,7 @@ class Command(BaseCommand):
                         f"line {each.line}: {each.pool} / {each.before.name}: {name} {was} -> {now}"
                     )
         for warning in plan.warnings:
-            self.stdout.write(f"note: {_told(warning)}")
+            self.stdout.write(f"note: {problems.mistake_in_words(warning)}")
         self.stdout.write(f"{len(plan.changed)} rows differ, {plan.unchanged} do not.")
 
 
@@ -87,9 +91,3 @@ def _read(name: str) -> str:
 
 def _ending(name: str) -> str:
     return "yaml" if name.lower().endswith((".yaml", ".yml")) else "csv"
-
-
-def _told(mistake: Mistake) -> str:
-    about = ", ".join(f"{name}: {value}" for name, value in mistake.params.items() if value)
-    place = f"line {mistake.line}" + (f", {mistake.field}" if mistake.field else "")
-    return f"{place}: {mistake.code}" + (f" ({about})" if about else "")
