@@ -39,7 +39,7 @@ class DepartmentAdmin(OperatedAdmin):
         """Make or rename."""
         name = form.cleaned_data["name"]
         if form.instance.pk is None:
-            return quotas.create_department(name=name, **stamps(request))
+            return units.create_department(name=name, **stamps(request))
         return units.change_department(department_id=form.instance.pk, name=name, **stamps(request))
 
     def take_away(self, request: HttpRequest, obj: Any) -> None:
@@ -65,7 +65,7 @@ class ProjectAdmin(OperatedAdmin):
         """Make, or change name, department and color."""
         data = form.cleaned_data
         if form.instance.pk is None:
-            return quotas.create_project(
+            return units.create_project(
                 department_id=data["department"].pk, name=data["name"], **stamps(request)
             )
         return units.change_project(

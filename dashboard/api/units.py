@@ -13,7 +13,6 @@ from dashboard.api import lists
 from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
 from dashboard.api.submission import Strict
-from scheduler.operations import quotas as making
 from scheduler.operations import units as operations
 from scheduler.operations.refused import NotFound
 from scheduler.queries import unit_rows as queries
@@ -77,7 +76,7 @@ def list_departments(
 @router.post("/departments", response={201: DepartmentOut, **WRITES}, summary="Make a department")
 def create_department(request: HttpRequest, given: DepartmentIn) -> Status[DepartmentOut]:
     """Without any quota yet."""
-    made = making.create_department(
+    made = operations.create_department(
         name=given.name, authority=who(request).authority, now=timezone.now()
     )
     return Status(201, DepartmentOut(id=made.pk, name=made.name))
@@ -129,7 +128,7 @@ def list_projects(
 @router.post("/projects", response={201: ProjectOut, **WRITES}, summary="Make a project")
 def create_project(request: HttpRequest, given: ProjectIn) -> Status[ProjectOut]:
     """Without any quota yet."""
-    made = making.create_project(
+    made = operations.create_project(
         department_id=given.department_id,
         name=given.name,
         authority=who(request).authority,

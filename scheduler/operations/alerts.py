@@ -12,6 +12,7 @@ from scheduler.core.alerts import Metric
 from scheduler.operations import audit
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, Refused, StateRefused
+from scheduler.operations.unit_rows import find_department, find_project
 
 MOST_S = 30 * 24 * 3600
 SILENCED_AT_MOST = timedelta(days=30)
@@ -195,23 +196,9 @@ def _place(
     values: RuleValues, authority: Authority
 ) -> tuple[models.Department | None, models.Project | None]:
     if values.project_id is not None:
-        project = (
-            models.Project.objects.select_related("department")
-            .filter(pk=values.project_id, deleted_at=None)
-            .first()
-        )
-        if project is None or not authority.sees_project(
-            project_id=project.pk, department_id=project.department_id
-        ):
-            raise NotFound("project")
-        return None, project
+        return None, find_project(project_id=values.project_id, authority=authority)
     if values.department_id is not None:
-        department = models.Department.objects.filter(
-            pk=values.department_id, deleted_at=None
-        ).first()
-        if department is None or not authority.sees_department(department_id=department.pk):
-            raise NotFound("department")
-        return department, None
+        return find_department(department_id=values.department_id, authority=authority), None
     return None, None
 
 

@@ -17,6 +17,7 @@ from scheduler.operations import (
     quotas,
     services,
     submissions,
+    units,
     workloads,
 )
 from scheduler.operations.authority import Authority
@@ -75,7 +76,7 @@ def _make_units(
 ) -> dict[str, models.Project]:
     departments: dict[str, models.Department] = {}
     for unit in demonstration.departments:
-        made = quotas.create_department(name=unit.name, authority=authority, now=now)
+        made = units.create_department(name=unit.name, authority=authority, now=now)
         quotas.set_department_quota(
             department_id=made.pk,
             pool_id=pool.pk,
@@ -86,7 +87,7 @@ def _make_units(
         departments[unit.name] = made
     projects: dict[str, models.Project] = {}
     for unit in demonstration.projects:
-        project = quotas.create_project(
+        project = units.create_project(
             department_id=departments[unit.department].pk,
             name=unit.name,
             authority=authority,

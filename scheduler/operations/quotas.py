@@ -1,4 +1,4 @@
-"""What people do with the hierarchy: make departments and projects, set quotas and limits."""
+"""What people do with quotas: set guarantees and limits of departments and projects, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
-from django.utils.text import slugify
 
 from scheduler import events, models
 from scheduler.core.instants import to_us
@@ -17,56 +16,10 @@ from scheduler.core.vocabulary import Level
 from scheduler.operations import audit, notices, quota_rules
 from scheduler.operations.authority import SYSTEM, Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
+from scheduler.operations.unit_rows import find_department, find_project
 from scheduler.queries.pool_state import PoolRow
 from scheduler.queries.quota_tree import FIELDS, Key, QuotaRow, QuotaTree, read_pool_tree
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
-
-COLORS = 8
-
-
-@transaction.atomic
-def create_department(
-    *, name: str, authority: Authority, now: datetime, scratch: bool = False
-) -> models.Department:
-    """Make a department, without any quota yet.
-
-    Raises:
-        NotPermitted: only those who may change departments' quotas.
-        QuotaRefused: the name is empty or taken.
-    """
-    if not authority.may(Action.DEPARTMENT_QUOTA):
-        raise NotPermitted(
-            "Only a system admin may make, change and delete departments. Ask one.",
-            code="departments_are_for_admins",
-        )
-    name = check_name(name, models.Department.objects.filter(name=name, deleted_at=None))
-    department = models.Department.objects.create(
-        name=name, slug=_free_slug(name, models.Department), created_at=now, scratch=scratch
-    )
-    audit.record(authority=authority, now=now, action="department.create", target=department)
-    return department
-
-
-@transaction.atomic
-def create_project(
-    *, department_id: int, name: str, authority: Authority, now: datetime
-) -> models.Project:
-    """Make a project in a department, without any quota yet. Its color is the least used one."""
-    department = models.Department.objects.filter(pk=department_id, deleted_at=None).first()
-    if department is None or not authority.sees_department(department_id=department_id):
-        raise NotFound("department")
-    if not authority.may(Action.PROJECT_QUOTA, department_id=department_id):
-        raise projects_are_for_admins(department, department)
-    name = check_name(name, models.Project.objects.filter(name=name, deleted_at=None))
-    project = models.Project.objects.create(
-        department=department,
-        name=name,
-        slug=_free_slug(name, models.Project),
-        color=_least_used_color(),
-        created_at=now,
-    )
-    audit.record(authority=authority, now=now, action="project.create", target=project)
-    return project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,9 +174,7 @@ def find_unit(key: Key, authority: Authority) -> models.Department | models.Proj
     """
     level, unit_id = key
     if level is Level.DEPARTMENT:
-        department = models.Department.objects.filter(pk=unit_id, deleted_at=None).first()
-        if department is None or not authority.sees_department(department_id=department.pk):
-            raise NotFound("department")
+        department = find_department(department_id=unit_id, authority=authority)
         if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
             raise NotPermitted(
                 f"You may not change the quota of {department.name}. Ask a system admin.",
@@ -232,15 +183,7 @@ def find_unit(key: Key, authority: Authority) -> models.Department | models.Proj
                 target=department,
             )
         return department
-    project = (
-        models.Project.objects.select_related("department")
-        .filter(pk=unit_id, deleted_at=None)
-        .first()
-    )
-    if project is None or not authority.sees_project(
-        project_id=project.pk, department_id=project.department_id
-    ):
-        raise NotFound("project")
+    project = find_project(project_id=unit_id, authority=authority)
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
         raise NotPermitted(
             f"You may not change the quota of {project.name}. Ask its department's admin.",
@@ -249,16 +192,6 @@ def find_unit(key: Key, authority: Authority) -> models.Department | models.Proj
             target=project,
         )
     return project
-
-
-def projects_are_for_admins(department: models.Department, target: object) -> NotPermitted:
-    """Return the refusal for who may not make, change or delete projects in a department."""
-    return NotPermitted(
-        f"You may not make, change or delete projects in {department.name}. Ask its admin.",
-        code="projects_are_for_admins",
-        params={"department": department.name},
-        target=target,
-    )
 
 
 def _refuse_what_moved(tree: QuotaTree, edits: Sequence[QuotaEdit]) -> None:
@@ -374,45 +307,6 @@ def _record_refusal(
             reason=reason,
             result="refused",
         )
-
-
-def check_name(name: str, taken: object) -> str:
-    """Return the name as it is kept; ``taken`` are the units that have it already."""
-    text = name.strip()
-    if not text or len(text) > 63:
-        raise QuotaRefused(
-            [
-                Problem(
-                    field="name", code="bad_unit_name", message="Give a name of 1 to 63 characters."
-                )
-            ]
-        )
-    if taken.exists():  # type: ignore[attr-defined]
-        raise QuotaRefused(
-            [
-                Problem(
-                    field="name",
-                    code="is_there_already",
-                    message=f"{text} is there already. Choose another name.",
-                    params={"name": text},
-                )
-            ]
-        )
-    return text
-
-
-def _free_slug(name: str, model: type[models.Department] | type[models.Project]) -> str:
-    base = slugify(name, allow_unicode=True) or "unit"
-    slug, number = base, 1
-    while model.objects.filter(slug=slug).exists():
-        number += 1
-        slug = f"{base}-{number}"
-    return slug
-
-
-def _least_used_color() -> int:
-    used = list(models.Project.objects.filter(deleted_at=None).values_list("color", flat=True))
-    return min(range(1, COLORS + 1), key=lambda color: (used.count(color), color))
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""What people do with departments and projects beside their quotas: rename, move, delete."""
+"""What people do with departments and projects beside their quotas: make, rename, move, delete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F, Q
+from django.utils.text import slugify
 
 from scheduler import events, models
 from scheduler.core.instants import to_us
@@ -13,8 +14,50 @@ from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import END_PHASES, Level, ReplicaPhase
 from scheduler.operations import assets, audit, quota_schedules
 from scheduler.operations.authority import Action, Authority, NotPermitted
-from scheduler.operations.quotas import COLORS, check_name, projects_are_for_admins
-from scheduler.operations.refused import NotFound, Problem, QuotaRefused
+from scheduler.operations.refused import Problem, QuotaRefused
+from scheduler.operations.unit_rows import find_department, find_project
+
+COLORS = 8
+
+
+@transaction.atomic
+def create_department(
+    *, name: str, authority: Authority, now: datetime, scratch: bool = False
+) -> models.Department:
+    """Make a department, without any quota yet.
+
+    Raises:
+        NotPermitted: only those who may change departments' quotas.
+        QuotaRefused: the name is empty or taken.
+    """
+    if not authority.may(Action.DEPARTMENT_QUOTA):
+        raise _departments_are_for_admins(None)
+    name = _check_name(name, models.Department.objects.filter(name=name, deleted_at=None))
+    department = models.Department.objects.create(
+        name=name, slug=_free_slug(name, models.Department), created_at=now, scratch=scratch
+    )
+    audit.record(authority=authority, now=now, action="department.create", target=department)
+    return department
+
+
+@transaction.atomic
+def create_project(
+    *, department_id: int, name: str, authority: Authority, now: datetime
+) -> models.Project:
+    """Make a project in a department, without any quota yet. Its color is the least used one."""
+    department = find_department(department_id=department_id, authority=authority)
+    if not authority.may(Action.PROJECT_QUOTA, department_id=department_id):
+        raise _projects_are_for_admins(department, department)
+    name = _check_name(name, models.Project.objects.filter(name=name, deleted_at=None))
+    project = models.Project.objects.create(
+        department=department,
+        name=name,
+        slug=_free_slug(name, models.Project),
+        color=_least_used_color(),
+        created_at=now,
+    )
+    audit.record(authority=authority, now=now, action="project.create", target=project)
+    return project
 
 
 @transaction.atomic
@@ -27,12 +70,12 @@ def change_department(
         NotFound, NotPermitted: as for its quota.
         QuotaRefused: the name is empty or taken.
     """
-    department = _find_department(department_id, authority)
+    department = find_department(department_id=department_id, authority=authority)
     if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
         raise _departments_are_for_admins(department)
     others = models.Department.objects.filter(deleted_at=None).exclude(pk=department.pk)
     before = {"name": department.name}
-    department.name = check_name(name, others.filter(name=name.strip()))
+    department.name = _check_name(name, others.filter(name=name.strip()))
     department.save(update_fields=["name"])
     audit.record(
         authority=authority,
@@ -62,11 +105,11 @@ def change_project(
         NotFound, NotPermitted: as for its quota, in the old department and in the new one.
         QuotaRefused: the name is empty or taken, or work of it runs while it would be moved.
     """
-    project = _find_project(project_id, authority)
-    target = _find_department(department_id, authority)
+    project = find_project(project_id=project_id, authority=authority)
+    target = find_department(department_id=department_id, authority=authority)
     for department in (project.department, target):
         if not authority.may(Action.PROJECT_QUOTA, department_id=department.pk):
-            raise projects_are_for_admins(department, project)
+            raise _projects_are_for_admins(department, project)
     if target.pk != project.department_id:
         _refuse_while_held(project, "can't be moved")
     if not 1 <= color <= COLORS:
@@ -82,7 +125,7 @@ def change_project(
         )
     others = models.Project.objects.filter(deleted_at=None).exclude(pk=project.pk)
     before = _facts(project)
-    project.name = check_name(name, others.filter(name=name.strip()))
+    project.name = _check_name(name, others.filter(name=name.strip()))
     project.color = color
     if target.pk != project.department_id:
         _leave_schedules(Level.PROJECT, project.pk, authority, now)
@@ -108,9 +151,9 @@ def delete_project(*, project_id: int, authority: Authority, now: datetime) -> m
         NotFound, NotPermitted: as for its quota.
         QuotaRefused: it has work that runs or waits.
     """
-    project = _find_project(project_id, authority)
+    project = find_project(project_id=project_id, authority=authority)
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
-        raise projects_are_for_admins(project.department, project)
+        raise _projects_are_for_admins(project.department, project)
     _refuse_while_held(project, "can't be deleted")
     _leave_schedules(Level.PROJECT, project.pk, authority, now)
     project.deleted_at = now
@@ -138,7 +181,7 @@ def delete_department(
         NotFound, NotPermitted: as for its quota.
         QuotaRefused: it has projects.
     """
-    department = _find_department(department_id, authority)
+    department = find_department(department_id=department_id, authority=authority)
     if not authority.may(Action.DEPARTMENT_QUOTA, department_id=department.pk):
         raise _departments_are_for_admins(department)
     projects = department.projects.filter(deleted_at=None).order_by("id")
@@ -163,26 +206,6 @@ def delete_department(
     audit.record(authority=authority, now=now, action="department.delete", target=department)
     _changed()
     return department
-
-
-def _find_department(department_id: int, authority: Authority) -> models.Department:
-    department = models.Department.objects.filter(pk=department_id, deleted_at=None).first()
-    if department is None or not authority.sees_department(department_id=department.pk):
-        raise NotFound("department")
-    return department
-
-
-def _find_project(project_id: int, authority: Authority) -> models.Project:
-    project = (
-        models.Project.objects.select_related("department")
-        .filter(pk=project_id, deleted_at=None)
-        .first()
-    )
-    if project is None or not authority.sees_project(
-        project_id=project.pk, department_id=project.department_id
-    ):
-        raise NotFound("project")
-    return project
 
 
 def _leave_schedules(level: Level, unit_id: int, authority: Authority, now: datetime) -> None:
@@ -243,9 +266,58 @@ def _changed() -> None:
     events.wake_on_commit()
 
 
-def _departments_are_for_admins(department: models.Department) -> NotPermitted:
+def _departments_are_for_admins(department: models.Department | None) -> NotPermitted:
     return NotPermitted(
         "Only a system admin may make, change and delete departments. Ask one.",
         code="departments_are_for_admins",
         target=department,
     )
+
+
+def _projects_are_for_admins(department: models.Department, target: object) -> NotPermitted:
+    """Return the refusal for who may not make, change or delete projects in a department."""
+    return NotPermitted(
+        f"You may not make, change or delete projects in {department.name}. Ask its admin.",
+        code="projects_are_for_admins",
+        params={"department": department.name},
+        target=target,
+    )
+
+
+def _check_name(name: str, taken: object) -> str:
+    """Return the name as it is kept; ``taken`` are the units that have it already."""
+    text = name.strip()
+    if not text or len(text) > 63:
+        raise QuotaRefused(
+            [
+                Problem(
+                    field="name", code="bad_unit_name", message="Give a name of 1 to 63 characters."
+                )
+            ]
+        )
+    if taken.exists():  # type: ignore[attr-defined]
+        raise QuotaRefused(
+            [
+                Problem(
+                    field="name",
+                    code="is_there_already",
+                    message=f"{text} is there already. Choose another name.",
+                    params={"name": text},
+                )
+            ]
+        )
+    return text
+
+
+def _free_slug(name: str, model: type[models.Department] | type[models.Project]) -> str:
+    base = slugify(name, allow_unicode=True) or "unit"
+    slug, number = base, 1
+    while model.objects.filter(slug=slug).exists():
+        number += 1
+        slug = f"{base}-{number}"
+    return slug
+
+
+def _least_used_color() -> int:
+    used = list(models.Project.objects.filter(deleted_at=None).values_list("color", flat=True))
+    return min(range(1, COLORS + 1), key=lambda color: (used.count(color), color))

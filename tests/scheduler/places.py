@@ -9,7 +9,7 @@ from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU, parse_gpu
 from scheduler.core.vocabulary import Kind
-from scheduler.operations import nodes, quotas, submissions, workloads
+from scheduler.operations import nodes, quotas, submissions, units, workloads
 from scheduler.operations.authority import SYSTEM
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ class Place:
     workloads: dict[str, models.Workload] = field(default_factory=dict)
 
     def department(self, name, *, quota, limit=None, over_quota=True):
-        made = quotas.create_department(name=name, authority=SYSTEM, now=START)
+        made = units.create_department(name=name, authority=SYSTEM, now=START)
         quotas.set_department_quota(
             department_id=made.pk,
             pool_id=self.pool.pk,
@@ -37,7 +37,7 @@ class Place:
         return self
 
     def project(self, name, *, of, quota, limit=None, over_quota=True):
-        made = quotas.create_project(
+        made = units.create_project(
             department_id=self.departments[of].pk, name=name, authority=SYSTEM, now=START
         )
         quotas.set_project_quota(

@@ -16,7 +16,7 @@ from django.db import connection, models, transaction
 
 from scheduler.core.instants import from_us, to_us
 from scheduler.core.snapshot import QueueQuota
-from scheduler.operations import nodes, quotas
+from scheduler.operations import nodes, quotas, units
 from scheduler.operations.authority import SYSTEM
 
 DEPARTMENTS, PROJECTS_EACH = 20, 10
@@ -58,7 +58,7 @@ def _make_projects(pool_id: int, at: datetime) -> list[tuple[int, int]]:
     """Return (project id, department id)."""
     found = []
     for number in range(DEPARTMENTS):
-        department = quotas.create_department(name=f"d{number}", authority=SYSTEM, now=at)
+        department = units.create_department(name=f"d{number}", authority=SYSTEM, now=at)
         quotas.set_department_quota(
             department_id=department.pk,
             pool_id=pool_id,
@@ -67,7 +67,7 @@ def _make_projects(pool_id: int, at: datetime) -> list[tuple[int, int]]:
             now=at,
         )
         for project_number in range(PROJECTS_EACH):
-            project = quotas.create_project(
+            project = units.create_project(
                 department_id=department.pk,
                 name=f"p{number}-{project_number}",
                 authority=SYSTEM,

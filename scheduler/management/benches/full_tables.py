@@ -130,12 +130,12 @@ class _Scene:
         return sum(seen.phase.value == "running" for seen in self.engine.observe())
 
     def _make_units(self) -> None:
-        from scheduler.operations import quotas
+        from scheduler.operations import quotas, units
         from scheduler.operations.authority import SYSTEM
 
         total_mgpu, now = NODES * DEVICES * 1000, self.engine.now
         for number in range(20):
-            department = quotas.create_department(name=f"d-{number}", authority=SYSTEM, now=now)
+            department = units.create_department(name=f"d-{number}", authority=SYSTEM, now=now)
             quotas.set_department_quota(
                 department_id=department.pk,
                 pool_id=self.pool_id,
@@ -144,7 +144,7 @@ class _Scene:
                 now=now,
             )
             for part in range(10):
-                project = quotas.create_project(
+                project = units.create_project(
                     department_id=department.pk,
                     name=f"p-{number}-{part}",
                     authority=SYSTEM,

@@ -25,6 +25,7 @@ from scheduler.operations import asset_files, nodes, quotas, submissions, worklo
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.demonstration_data import Unit
 from scheduler.operations.refused import NodeRefused, NotFound
+from scheduler.operations.units import create_department, create_project
 from scheduler.queries import pool_state
 from scheduler.queries import workloads as workload_queries
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
@@ -174,7 +175,7 @@ class Scene:
     def _make_unit(self, unit: Unit) -> None:
         self._units[unit.name] = unit
         if unit.department:
-            project = quotas.create_project(
+            project = create_project(
                 department_id=self.departments[unit.department],
                 name=self.called(unit.name),
                 authority=SYSTEM,
@@ -182,7 +183,7 @@ class Scene:
             )
             self.projects[unit.name] = project.pk
         else:
-            department = quotas.create_department(
+            department = create_department(
                 name=self.called(unit.name), authority=SYSTEM, now=_now(), scratch=True
             )
             self.departments[unit.name] = department.pk
