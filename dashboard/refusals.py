@@ -9,12 +9,9 @@ from django.utils import timezone
 
 from access.models import User
 from access.scopes import UserAuthority, authority_of
+from dashboard.methods import changes_something
 from scheduler.operations import audit
 from scheduler.operations.authority import hearing_refusals
-
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Requests that end so only try something out.
-TRYING = "/preview"
 
 
 class RefusalsMiddleware:
@@ -28,7 +25,7 @@ class RefusalsMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if request.method in SAFE_METHODS or request.path.endswith(TRYING):
+        if not changes_something(request):
             return self.get_response(request)
         with hearing_refusals() as heard:
             answer = self.get_response(request)

@@ -177,7 +177,7 @@ def _picture(found: Json) -> Group:
     for row in found["waiting"][:20]:
         waiting.add_row(
             f"{row['project']}/{row['name']}",
-            show_gpu(row["request_mgpu"]),
+            show_gpu(row["asked_mgpu"]),
             f"{row['reason']['why']} {row['reason']['runs_when']}",
         )
     parts: list[Any] = [Text(found["sentence"]), Text(""), table]

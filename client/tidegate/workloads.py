@@ -77,7 +77,7 @@ def list_workloads(own: Session, *, form: str, project: str, search: str, **give
             ("WORKLOAD", lambda row: f"{row['project']}/{row['name']}"),
             ("KIND", lambda row: row["kind"]),
             ("PHASE", lambda row: row["phase"]),
-            ("ASKS", lambda row: show_gpu(row["request_mgpu"])),
+            ("ASKS", lambda row: show_gpu(row["asked_mgpu"])),
             ("HOLDS", lambda row: show_gpu(row["held_mgpu"])),
             ("WHERE OR WHY", lambda row: row["place"] or (row["reason"] or {}).get("why", "")),
         ],
@@ -103,12 +103,13 @@ def describe(own: Session, workload: str, form: str) -> None:
         return
     click.echo(f"{found['project']}/{found['name']} ({found['kind']}, id {found['id']})")
     click.echo(f"  phase       {found['phase']} since {found['since']}")
-    click.echo(f"  asks for    {show_gpu(found['request_mgpu'])} GPU, priority {found['priority']}")
+    click.echo(f"  asks for    {show_gpu(found['asked_mgpu'])} GPU, priority {found['priority']}")
     click.echo(f"  holds       {show_gpu(found['held_mgpu'])} GPU {found['place']}")
     if found["reason"]:
         click.echo(f"  waits       {found['reason']['why']} {found['reason']['runs_when']}")
     for way in ways:
-        others = f" (interrupts {way['interrupts']})" if way["interrupts"] else ""
+        count = "other work" if way["interrupts"] is None else way["interrupts"]
+        others = f" (interrupts {count})" if way["interrupts_others"] else ""
         click.echo(f"  would run   {way['text']}{others}")
     if found["failure"]:
         click.echo(f"  failure     {found['failure']}")

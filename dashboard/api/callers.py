@@ -16,11 +16,8 @@ from access import counting
 from access.models import User
 from access.scopes import UserAuthority, authority_of
 from access.tokens import BadToken, bearer_of
+from dashboard.methods import changes_something
 from scheduler.queries.visibility import Visibility
-
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-#: A POST that ends so only tries something out.
-TRYING = "/preview"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,7 @@ class Bearer(HttpBearer):
                 )
             except BadToken:
                 return None
-            if request.method not in READING and not request.path.endswith(TRYING):
+            if changes_something(request):
                 found.refuse_changes()
             return found.authority
 

@@ -11,6 +11,7 @@ from ninja.params import functions as param
 
 from dashboard.api.callers import who
 from dashboard.api.errors import READS
+from dashboard.api.pools import pool_named
 from dashboard.api.shapes import ReasonOut
 from scheduler.operations.refused import NotFound
 from scheduler.queries import overview, pool_state
@@ -48,12 +49,12 @@ class DeviceOut(Schema):
 
 
 class WaitingOut(Schema):
-    """One workload that waits, in its turn."""
+    """One workload that waits, in its turn. ``asked_mgpu``: by all of its replicas."""
 
     id: int
     name: str
     project: str
-    request_mgpu: int
+    asked_mgpu: int
     since: datetime
     reason: ReasonOut
 
@@ -91,8 +92,10 @@ def pools(request: HttpRequest) -> list[PoolOut]:
 @router.get("/overview", response={200: OverviewOut, **READS}, summary="Overview")
 def read_overview(request: HttpRequest, pool: str = param.Query("", max_length=63)) -> OverviewOut:
     """The state of one pool, as the map shows it."""
-    found = overview.read_overview(visible=who(request).visible, pool_name=pool, now=timezone.now())
-    if found is None or (pool and found.pool.name != pool):
+    found = overview.read_overview(
+        visible=who(request).visible, pool_name=pool_named(request, pool).name, now=timezone.now()
+    )
+    if found is None:
         raise NotFound("node pool")
     tiles = found.tiles
     return OverviewOut(
@@ -116,7 +119,7 @@ def read_overview(request: HttpRequest, pool: str = param.Query("", max_length=6
                 id=row.id,
                 name=row.name,
                 project=row.project_name,
-                request_mgpu=row.request_mgpu,
+                asked_mgpu=row.request_mgpu,
                 since=row.since,
                 reason=ReasonOut(
                     code=row.code,

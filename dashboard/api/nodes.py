@@ -12,7 +12,8 @@ from ninja.responses import Status
 
 from dashboard.api import lists
 from dashboard.api.callers import who
-from dashboard.api.errors import READS, WRITES
+from dashboard.api.errors import READS, WRITES, ErrorOut
+from dashboard.api.pools import pool_named
 from dashboard.api.shapes import LossOut, NamedWorkload
 from scheduler.operations import nodes as operations
 from scheduler.operations.refused import NotFound
@@ -73,6 +74,8 @@ def list_nodes(
     limit: int = param.Query(50, ge=1, le=lists.MOST),
 ) -> lists.Page[NodeOut]:
     """Of one pool, by name."""
+    if pool:
+        pool = pool_named(request, pool).name
     found = queries.list_nodes(visible=who(request).visible, pool_name=pool)
     rows, following = lists.cut(found, after=after, limit=limit, key=lambda row: row.node.id)
     return lists.Page[NodeOut](
@@ -100,11 +103,12 @@ def uncordon(request: HttpRequest, node_id: lists.Id) -> Status[None]:
 
 @router.get(
     "/{node_id}/drain-preview",
-    response={200: DrainPreviewOut, **READS},
+    response={200: DrainPreviewOut, 403: ErrorOut, **READS},
     summary="What draining it would do",
 )
 def drain_preview(request: HttpRequest, node_id: lists.Id) -> DrainPreviewOut:
-    """Who would go on elsewhere, who would wait, whom that would interrupt. Nothing is written."""
+    """Who would go on elsewhere, who would wait, whom that would interrupt; for those who drain nodes."""
+    operations.require_nodes(who(request).authority)
     found = what_if.preview_drain(visible=who(request).visible, node_id=node_id, now=timezone.now())
     if found is None:
         raise NotFound("node")

@@ -15,6 +15,7 @@ from dashboard.api import conditions
 from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
 from dashboard.api.lists import Id
+from dashboard.api.pools import pool_named
 from dashboard.api.shapes import LossOut, NamedWorkload
 from dashboard.api.submission import Strict
 from scheduler.core.snapshot import QueueQuota
@@ -24,7 +25,7 @@ from scheduler.operations import quota_rules
 from scheduler.operations import quotas as operations
 from scheduler.operations.refused import NotFound, QuotaRefused
 from scheduler.queries.quota_preview import preview_quotas
-from scheduler.queries.quota_tree import Key, QuotaTree, read_quota_tree
+from scheduler.queries.quota_tree import Key, QuotaTree, read_pool_tree
 
 router = Router(tags=["Quotas"])
 
@@ -113,9 +114,9 @@ def read_quotas(
 def preview(request: HttpRequest, given: QuotasIn) -> QuotaPreviewOut:
     """Nothing is written. A draft that can't be saved is refused as saving it would be."""
     tree = _tree(request, given.pool)
-    wanted = _wanted(tree, given)
+    wanted = _wanted(request, tree, given)
     changed = tree.with_quotas(wanted)
-    found = quota_rules.find_problems(tree=changed, edited=wanted)
+    found = operations.find_refusals(tree=changed, edited=wanted)
     if found:
         raise QuotaRefused(found)
     seen = preview_quotas(
@@ -144,7 +145,7 @@ def save_quotas(
 ) -> QuotasSavedOut:
     """Needs If-Match with the tree's ETag, so that nobody's change is overwritten unseen."""
     tree = _tree(request, given.pool)
-    wanted = _wanted(tree, given)
+    wanted = _wanted(request, tree, given)
     conditions.require_match(_etag(tree), given=if_match, needed=True)
     warned = operations.set_quotas(
         pool_id=tree.pool.id,
@@ -169,16 +170,14 @@ def save_quotas(
 
 
 def _tree(request: HttpRequest, pool: str) -> QuotaTree:
-    tree = read_quota_tree(visible=who(request).visible, pool_name=pool)
-    if tree is None or (pool and tree.pool.name != pool):
-        raise NotFound("node pool")
-    return tree
+    return read_pool_tree(visible=who(request).visible, pool=pool_named(request, pool))
 
 
-def _wanted(tree: QuotaTree, given: QuotasIn) -> dict[Key, QueueQuota]:
-    """Return the draft as the whole values of its rows."""
+def _wanted(request: HttpRequest, tree: QuotaTree, given: QuotasIn) -> dict[Key, QueueQuota]:
+    """Return the draft as the whole values of its rows, each of which the caller may change."""
     wanted: dict[Key, QueueQuota] = {}
     for each in given.rows:
+        operations.find_unit((each.level, each.id), who(request).authority)
         row = tree.row((each.level, each.id))
         if row is None or not row.known:
             raise NotFound(each.level.value)

@@ -15,24 +15,25 @@ from access.listing import names_who_may
 from dashboard.api import lists
 from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
+from dashboard.api.pools import pool_named
 from dashboard.api.submission import Strict, SubmissionIn
 from scheduler.operations import serve_requests as operations
 from scheduler.operations.authority import Action
 from scheduler.operations.refused import NotFound
-from scheduler.queries import pool_state, workloads
 from scheduler.queries import serve_requests as queries
+from scheduler.queries import workloads
 
 router = Router(tags=["Requests to serve"])
 
 
 class ServeRequestOut(Schema):
-    """One request and its trail."""
+    """One request and its trail. ``asked_mgpu``: by one replica, over its devices."""
 
     id: int
     name: str
     project_id: int
     project_name: str
-    request_mgpu: int
+    asked_mgpu: int
     replicas: str
     comment: str
     requested_by: str
@@ -90,10 +91,9 @@ def ask(request: HttpRequest, given: AskIn) -> Status[MadeOut]:
         ),
         None,
     )
-    pools = pool_state.list_pools(visible=caller.visible)
-    pool = next((each for each in pools if each.name == given.pool or not given.pool), None)
-    if project is None or pool is None:
+    if project is None:
         raise NotFound("project")
+    pool = pool_named(request, given.pool)
     made = operations.ask_to_serve(
         project_id=project.id,
         pool_id=pool.id,

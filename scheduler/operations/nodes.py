@@ -43,7 +43,7 @@ def create_pool(
     *, name: str, authority: Authority, now: datetime, scratch: bool = False
 ) -> models.NodePool:
     """Make a node pool."""
-    _require(authority)
+    require_nodes(authority)
     if models.NodePool.objects.filter(name=name).exists():
         raise NodeRefused(
             [
@@ -65,7 +65,7 @@ def register_node(
     *, pool_id: int, facts: NodeFacts, authority: Authority, now: datetime
 ) -> models.Node:
     """Add a node with its devices to a pool."""
-    _require(authority)
+    require_nodes(authority)
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
@@ -112,7 +112,7 @@ def set_cordoned(
     *, node_id: int, cordoned: bool, authority: Authority, now: datetime
 ) -> models.Node:
     """Keep new work away from a node, or let it come again. What runs there goes on."""
-    _require(authority)
+    require_nodes(authority)
     node = models.Node.objects.select_for_update().filter(pk=node_id).first()
     if node is None:
         raise NotFound("node")
@@ -143,7 +143,7 @@ def change_pool(
     now: datetime,
 ) -> models.NodePool:
     """Change how the scheduler places and interrupts work in a pool."""
-    _require(authority)
+    require_nodes(authority)
     pool = models.NodePool.objects.select_for_update().filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
@@ -179,7 +179,7 @@ def change_node(
     now: datetime,
 ) -> models.Node:
     """Change a node's labels and whether new work may come. What runs there goes on."""
-    _require(authority)
+    require_nodes(authority)
     node = models.Node.objects.select_for_update().filter(pk=node_id).first()
     if node is None:
         raise NotFound("node")
@@ -218,7 +218,7 @@ def remove_scratch_pool(*, pool_id: int, authority: Authority, now: datetime) ->
     Raises:
         NodeRefused: it is no scratch pool, or something in it still runs.
     """
-    _require(authority)
+    require_nodes(authority)
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
@@ -272,7 +272,12 @@ def _definitions(assets: QuerySet[models.Asset]) -> list[dict[str, object]]:
     return list(assets.values_list("definition", flat=True))
 
 
-def _require(authority: Authority) -> None:
+def require_nodes(authority: Authority) -> None:
+    """Refuse who may not change nodes, nor try out what that would do.
+
+    Raises:
+        NotPermitted.
+    """
     if not authority.may(Action.NODES):
         raise NotPermitted(
             "Only a system admin may change nodes, pools, prices and settings. Ask one.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -141,9 +141,7 @@ def write_quotas(
     """
     kept = {key: quota_rules.normalized(quota) for key, quota in wanted.items()}
     after = tree.with_quotas(kept)
-    problems = quota_rules.find_problems(tree=after, edited=kept)
-    if models.Cluster.objects.one().forbid_oversubscription:
-        problems += quota_rules.find_oversubscription(tree=after, edited=kept)
+    problems = find_refusals(tree=after, edited=kept)
     if problems:
         raise QuotaRefused(problems)
     for key, quota in kept.items():
@@ -151,6 +149,14 @@ def write_quotas(
     models.Cluster.objects.filter(pk=1).update(generation=F("generation") + 1)
     events.wake_on_commit()
     return quota_rules.find_warnings(tree=after, edited=kept)
+
+
+def find_refusals(*, tree: QuotaTree, edited: Collection[Key]) -> list[Problem]:
+    """Return why a changed tree can't be saved, with what this cluster's setting forbids."""
+    problems = quota_rules.find_problems(tree=tree, edited=edited)
+    if models.Cluster.objects.one().forbid_oversubscription:
+        problems += quota_rules.find_oversubscription(tree=tree, edited=edited)
+    return problems
 
 
 def find_pool(pool_id: int) -> models.NodePool:

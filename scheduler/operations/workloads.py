@@ -30,8 +30,7 @@ def submit_workload(
         NotPermitted: the caller may not submit this kind there.
         SubmitRefused: fields that are wrong, each with the way out.
     """
-    project = _find_project(project_id=project_id, authority=authority)
-    _require(authority, submission.kind, project)
+    project = require_may_try(project_id=project_id, kind=submission.kind, authority=authority)
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
@@ -75,6 +74,17 @@ def submit_workload(
             raise SubmitRefused(taken) from error
         raise
     return workload
+
+
+def require_may_try(*, project_id: int, kind: Kind, authority: Authority) -> models.Project:
+    """Return the project if the caller may submit this kind there, and so may try it out.
+
+    Raises:
+        NotFound, NotPermitted: as for a submission.
+    """
+    project = _find_project(project_id=project_id, authority=authority)
+    _require(authority, kind, project)
+    return project
 
 
 @transaction.atomic

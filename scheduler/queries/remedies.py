@@ -24,8 +24,10 @@ class RemedyRow:
 
     way: str
     text: Phrase
-    #: How many other workloads it would interrupt.
-    interrupts: int
+    #: It would interrupt other work.
+    interrupts_others: bool
+    #: How many other workloads; None for a reader who does not see the whole cluster.
+    interrupts: int | None
     value: int | None
 
 
@@ -61,7 +63,8 @@ def list_remedies(
         RemedyRow(
             way=each.way.value,
             text=_in_words(each, workload, visible),
-            interrupts=each.interrupts,
+            interrupts_others=each.interrupts > 0,
+            interrupts=each.interrupts if visible.cluster else None,
             value=each.value,
         )
         for each in found

@@ -22,7 +22,7 @@ class RequestRow:
     project_name: str
     department_id: int
     color: int
-    request_mgpu: int
+    asked_mgpu: int
     replicas: str
     command: tuple[str, ...]
     comment: str
@@ -61,7 +61,7 @@ def _row(row: models.ServeRequest) -> RequestRow:
         project_name=row.project.name,
         department_id=row.project.department_id,
         color=row.project.color,
-        request_mgpu=devices * mgpu if isinstance(devices, int) and isinstance(mgpu, int) else 0,
+        asked_mgpu=devices * mgpu if isinstance(devices, int) and isinstance(mgpu, int) else 0,
         replicas=f"{low}-{high}" if low != high else f"{low}",
         command=tuple(command) if isinstance(command, list) else (),
         comment=row.comment,

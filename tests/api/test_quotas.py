@@ -54,3 +54,30 @@ def test_who_may_only_look_changes_nothing(api_of, project):
     answers = [api.put("/quotas", {"rows": [each]}, If_Match="*") for each in (foreign, missing)]
     assert [each.status_code for each in answers] == [404, 404]
     assert answers[0].content == answers[1].content
+
+
+def test_who_may_not_change_a_row_may_not_try_it_out(api_of, project):
+    api = api_of(Role.RESEARCHER)
+    own = {"level": "project", "id": project("nlp-lab").pk, "quota_mgpu": 12_000}
+    foreign = {"level": "project", "id": project("vision-lab").pk, "quota_mgpu": 1}
+    answers = [api.post("/quotas/preview", {"rows": [row]}) for row in (own, foreign)]
+    assert [each.status_code for each in answers] == [403, 404]
+    assert answers[0].json()["code"] == "project_quota_is_for_admins"
+
+
+def test_a_preview_refuses_what_the_cluster_forbids(api, project):
+    row = {"level": "project", "id": project("nlp-lab").pk, "quota_mgpu": 11_000}
+    assert api.post("/quotas/preview", {"rows": [row]}).status_code == 200
+    models.Cluster.objects.update(forbid_oversubscription=True)
+    refused = api.post("/quotas/preview", {"rows": [row]})
+    assert refused.status_code == 422
+    codes = {each["code"] for each in refused.json()["problems"]}
+    saved = api.put("/quotas", {"rows": [row]}, If_Match="*")
+    assert codes == {each["code"] for each in saved.json()["problems"]}
+
+
+def test_what_draining_would_do_is_told_to_who_may_drain(api, api_of):
+    node = models.Node.objects.first()
+    assert api.get(f"/nodes/{node.pk}/drain-preview").status_code == 200
+    refused = api_of(Role.RESEARCHER).get(f"/nodes/{node.pk}/drain-preview")
+    assert (refused.status_code, refused.json()["code"]) == (403, "nodes_are_for_admins")

@@ -166,3 +166,63 @@ def test_a_minimum_above_the_maximum_is_told(api):
     service = models.Workload.objects.filter(kind="inference", phase="running").first()
     refused = api.put(f"/services/{service.pk}/scaling", {"min_replicas": 3, "max_replicas": 2})
     assert (refused.status_code, refused.json()["code"]) == (422, "bad_bounds")
+
+
+def test_what_all_replicas_ask_for_has_its_own_name(api, project):
+    body = asked(project("bio-fold"), kind="distributed", min_replicas=4, max_replicas=4)
+    made = api.post("/workloads", body).json()
+    assert (made["asked_mgpu"], "request_mgpu" in made) == (2_000, False)
+
+
+def test_a_name_of_no_pool_is_told_and_never_another_pool(api, project):
+    body = asked(project("nlp-lab"), pool="nowhere")
+    answers = [
+        api.get("/workloads?pool=nowhere"),
+        api.post("/workloads", body),
+        api.post("/workloads/preview", body),
+        api.post("/serve-requests", body | {"kind": "inference"}),
+        api.get("/cluster/overview?pool=nowhere"),
+        api.get("/nodes?pool=nowhere"),
+        api.get("/quotas?pool=nowhere"),
+    ]
+    assert [each.status_code for each in answers] == [404] * 7
+    assert not models.Workload.objects.filter(name="from-the-api").exists()
+
+
+def test_who_may_not_submit_may_not_try_out(api_of, project):
+    # Given someone who may only look
+    api = api_of(Role.VIEWER)
+    train = api.post("/workloads/preview", asked(project("nlp-lab")))
+    foreign = api.post("/workloads/preview", asked(project("vision-lab")))
+    assert (train.status_code, train.json()["code"]) == (403, "work_is_view_only")
+    assert foreign.status_code == 404
+
+
+def test_a_researcher_may_not_try_out_a_service(api_of, project):
+    api = api_of(Role.RESEARCHER)
+    train = api.post("/workloads/preview", asked(project("nlp-lab")))
+    serve = api.post("/workloads/preview", asked(project("nlp-lab"), kind="inference"))
+    assert train.status_code == 200
+    assert (serve.status_code, serve.json()["code"]) == (403, "serve_by_request")
+
+
+def test_how_much_others_lose_is_told_to_who_sees_all_only(api, api_of):
+    # Given work that waits, and would run if other work gave way
+    waiting = models.Workload.objects.get(name="seg-xl").pk
+    scoped = api_of(Role.RESEARCHER, "vision-lab")
+    # When both ask what would make it run
+    whole = api.get(f"/workloads/{waiting}/explanation").json()["would_run"]
+    partial = scoped.get(f"/workloads/{waiting}/explanation").json()["would_run"]
+    # Then the same ways are there, and the number only for the whole cluster's reader
+    assert [each["way"] for each in whole] == [each["way"] for each in partial]
+    assert any(each["interrupts_others"] for each in whole)
+    assert all(each["interrupts"] is not None for each in whole)
+    assert all(each["interrupts"] is None for each in partial)
+    told = [each["interrupts_others"] for each in partial]
+    assert told == [each["interrupts"] > 0 for each in whole]
+
+
+def test_an_unknown_field_of_a_priority_is_a_mistake(api):
+    workload = models.Workload.objects.filter(kind="training", phase="running").first()
+    refused = api.put(f"/workloads/{workload.pk}/priority", {"priority": 60, "preemtible": True})
+    assert (refused.status_code, refused.json()["problems"][0]["field"]) == (422, "preemtible")
