@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import redis
 from django.apps import apps
 from django.db.models.signals import post_migrate
 from hypothesis import HealthCheck
@@ -170,6 +171,25 @@ def _reason_of(report):
 
 def _has_postgres():
     return bool(os.environ.get("TIDEGATE_TEST_POSTGRES_URL"))
+
+
+@pytest.fixture(scope="session")
+def _counters():
+    from django.conf import settings
+
+    client = redis.Redis.from_url(settings.REDIS_URL)
+    yield client
+    client.close()
+
+
+@pytest.fixture(autouse=True)
+def count_from_zero(request):
+    """Drop the counters of requests and attempts: Redis goes on, while ids of rows begin again."""
+    if not DATABASE_FIXTURES & set(request.fixturenames):
+        return
+    client = request.getfixturevalue("_counters")
+    if found := client.keys("tidegate:count:*"):
+        client.delete(*found)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -34,6 +34,12 @@ WEEKLY = {
     "holidays": "2026-12-25, 2027-01-01",
     "reason": "inference sleeps",
 }
+
+
+@pytest.fixture(autouse=True)
+def noon(time_machine):
+    """Noon of a Monday: no window of these tests is open, unless a test opens it."""
+    time_machine.move_to(datetime(2026, 11, 30, 12, 0, tzinfo=UTC))
 
 
 def night(**changes):
@@ -95,8 +101,6 @@ def test_a_guarantee_below_protected_work_can_be_scheduled_and_says_how_far_it_g
 def test_an_open_window_is_edited_from_its_own_values_and_cancelled(pages):  # noqa: F811
     pages.post(reverse("quota_save"), night(days=list("0123456"), begins="00:00", ends="23:59"))
     schedule = models.QuotaSchedule.objects.get()
-    if not schedule.open:  # the minute before midnight
-        quota_switches.apply_due(now=timezone.now() + timedelta(minutes=2))
     assert row_of("nlp-lab").quota.quota_mgpu == 8_000
     page = text(pages.get(reverse("quota_editor"), {"schedule": schedule.pk}))
     assert "This draft has the values of “nights”" in page

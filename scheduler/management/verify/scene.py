@@ -15,6 +15,7 @@ from types import FrameType
 
 from django.db import transaction
 
+from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Kind
 from scheduler.engines.base import ReplicaKey
@@ -39,6 +40,8 @@ GRACE_S = 5
 OWN_TICK_AFTER_S = 20.0
 REMOVE_WITHIN_S = 90.0
 FORGOTTEN_WITHIN_S = 15.0
+#: How long the name of deleted work is waited for.
+LEAVING_S = 60.0
 
 #: Changes a queue before it is made. Tests switch rules off with it.
 Edit = Callable[[Unit], Unit]
@@ -88,6 +91,7 @@ class Scene:
     projects: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
     _units: dict[str, Unit] = field(default_factory=dict)
+    _leaving: dict[str, int] = field(default_factory=dict)
     #: Hears of each step, such as work that is handed in.
     on_step: Callable[[str], None] = lambda text: None
 
@@ -116,6 +120,7 @@ class Scene:
         priority: int | None = None,
     ) -> int:
         """Hand in work for one device or a share of one; return the workload's id."""
+        self._wait_until_gone(name)
         workload = workloads.submit_workload(
             project_id=self.projects[project],
             pool_id=self.pool_id,
@@ -139,11 +144,15 @@ class Scene:
         return workload.pk
 
     def delete(self, name: str) -> None:
-        """Delete work; what runs of it is ended first."""
-        workloads.delete_workload(
-            workload_id=self.workloads.pop(name), authority=SYSTEM, now=_now()
-        )
+        """Delete work; what runs of it is ended first, and its name stays taken until then."""
+        self._leaving[name] = self.workloads.pop(name)
+        workloads.delete_workload(workload_id=self._leaving[name], authority=SYSTEM, now=_now())
         self.on_step(say("{name} is deleted", name=name))
+
+    def _wait_until_gone(self, name: str) -> None:
+        """Wait until what was deleted under this name is no more; then the name is free."""
+        left = models.Workload.objects.filter(pk=self._leaving.pop(name, 0))
+        settle(left.exists, until=lambda is_there: not is_there, within_s=LEAVING_S)
 
     def set_department(self, name: str, *, limit_mgpu: int) -> None:
         """Change a department's limit."""
