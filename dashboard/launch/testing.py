@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboard.launch.install import ROOT
@@ -20,7 +20,19 @@ from dashboard.launch.screen import Screen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_TESTS = 5
 LONGEST_TEST_S = 600  # a test that hangs fails
+#: Tests with these marks have the machine to themselves.
+ALONE = "product or browser"
+CHOOSING = ("-m", "-k", "-n", "--numprocesses", "--pdb", "--lf", "--ff")
 COUNTED = ("passed", "failed", "skipped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One run of pytest that is to be: what it is called, its own arguments and environment."""
+
+    title: str = ""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +52,41 @@ def main(argv: Sequence[str]) -> int:
         postgres_url = _start_postgres(stack, screen)
         environment["TIDEGATE_TEST_POSTGRES_URL"] = postgres_url
         screen.note(f"Chromium: {environment.get('TIDEGATE_CHROMIUM') or 'none'}")
-        passes = [_run_pytest(argv, environment, folder / "sqlite.json")]
-        if postgres_url and not _is_listing(argv):
-            screen.say(screen.style("\nAgain on PostgreSQL: what depends on the database", "bold"))
-            second = {**environment, "TIDEGATE_TEST_DATABASE": "postgres"}
-            second["DATABASE_URL"] = postgres_url
-            passes.append(_run_pytest(argv, second, folder / "postgres.json"))
-    _say_what_was_left_out(screen, passes)
+        passes = []
+        for stage in _stages(argv, postgres_url):
+            if stage.title:
+                screen.say(screen.style(f"\n{stage.title}", "bold"))
+            notes = folder / f"{len(passes)}.json"
+            given = {**environment, **stage.environment}
+            passes.append(_run_pytest([*stage.arguments, *argv], given, notes))
+    _say_what_was_left_out(screen, passes, has_postgres=bool(postgres_url))
     return max(one.code for one in passes)
+
+
+def _stages(argv: Sequence[str], postgres_url: str) -> list[Stage]:
+    """Return what is run one after the other: side by side what may be, alone what has a whole product.
+
+    A caller that chooses tests or processes, or that only lists, gets one stage a database.
+    """
+    again = {"TIDEGATE_TEST_DATABASE": "postgres", "DATABASE_URL": postgres_url}
+    on_postgres = "Again on PostgreSQL: what depends on the database"
+    if _is_listing(argv):
+        return [Stage()]
+    if any(word.startswith(CHOOSING) or not word.startswith("-") for word in argv):
+        stages = [Stage(), Stage(title=on_postgres, environment=again)]
+    else:
+        # Two processes at least: what is tested waits more than it counts.
+        beside = ("--numprocesses", str(max(2, os.cpu_count() or 1)), "--dist", "loadfile")
+        stages = [
+            Stage(arguments=(*beside, "-m", f"not ({ALONE})")),
+            Stage(title="One at a time: what starts a whole product", arguments=("-m", ALONE)),
+            Stage(
+                title=on_postgres,
+                arguments=() if "--full" in argv else beside,
+                environment=again,
+            ),
+        ]
+    return stages if postgres_url else stages[:-1]
 
 
 def _environment(folder: Path, *, is_full: bool) -> dict[str, str]:
@@ -86,12 +125,12 @@ def _is_listing(argv: Sequence[str]) -> bool:
     return bool({"--collect-only", "--co", "--fixtures", "--markers", "-h", "--help"} & set(argv))
 
 
-def _say_what_was_left_out(screen: Screen, passes: Sequence[Pass]) -> None:
+def _say_what_was_left_out(screen: Screen, passes: Sequence[Pass], *, has_postgres: bool) -> None:
     left_out: dict[str, int] = {}
     for one in passes:
         for reason, count in one.left_out.items():
             left_out[reason] = left_out.get(reason, 0) + count
-    if len(passes) == 1:
+    if not has_postgres:
         left_out.setdefault("no PostgreSQL: everything ran on SQLite alone", 0)
     screen.say()
     for reason, count in sorted(left_out.items()):

@@ -1,0 +1,35 @@
+"""What `manage.py test` runs one after the other, by what the caller chose."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.launch.testing import ALONE, _stages
+
+POSTGRES = "postgresql://somewhere/tests"
+
+
+def test_everything_runs_side_by_side_then_products_alone_then_on_postgresql():
+    beside, alone, again = _stages(["--durations=5"], POSTGRES)
+    assert "--numprocesses" in beside.arguments
+    assert f"not ({ALONE})" in beside.arguments
+    assert alone.arguments == ("-m", ALONE)
+    assert again.environment["DATABASE_URL"] == POSTGRES
+    assert "--numprocesses" in again.arguments
+
+
+@pytest.mark.parametrize(
+    "argv", [["tests/launch"], ["-k", "port"], ["-m", "gpu"], ["-n", "4"], ["-x", "tests/api"]]
+)
+def test_a_choice_is_run_as_it_is_given(argv):
+    first, again = _stages(argv, POSTGRES)
+    assert first.arguments == again.arguments == ()
+
+
+def test_without_postgresql_there_is_no_second_database():
+    assert [stage.environment for stage in _stages([], "")] == [{}, {}]
+    assert len(_stages(["tests/launch"], "")) == 1
+
+
+def test_at_full_count_products_run_on_postgresql_alone_too():
+    assert _stages(["--full"], POSTGRES)[-1].arguments == ()
