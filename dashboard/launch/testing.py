@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         postgres_url = _start_postgres(stack, screen)
         environment["TIDEGATE_TEST_POSTGRES_URL"] = postgres_url
         screen.note(f"Chromium: {environment.get('TIDEGATE_CHROMIUM') or 'none'}")
-        passes = []
+        passes: list[Pass] = []
         for stage in _stages(argv, postgres_url):
             if stage.title:
                 screen.say(screen.style(f"\n{stage.title}", "bold"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import logging
 import re
 import secrets
 import time
@@ -26,9 +27,12 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+log = logging.getLogger(__name__)
+
 USER_PREFIX = "verify-"
 #: Pauses double from half a second on.
 CONNECT_AGAIN = 7
+READ_AGAIN = 2
 _SCRIPT = re.compile(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
 _NOT_SHOWN = re.compile(r"<(script|style|template)\b.*?</\1>", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
@@ -101,6 +105,28 @@ class OverviewPage:
     def workload_names(self) -> str:
         """The names of what is on the map."""
         return ", ".join(sorted(str(entry[0]) for entry in self.parts["wl"].values())) or "none"
+
+
+class Patient(httpx.HTTPTransport):
+    """Waits about half a minute for a web server that is begun anew, and reads again what it cut short."""
+
+    def __init__(self) -> None:
+        super().__init__(retries=CONNECT_AGAIN)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; one that only reads is sent again where the server was lost in the middle."""
+        for _lost in range(READ_AGAIN if request.method == "GET" else 0):
+            try:
+                return self._whole(request)
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+                log.info("pages.read_again", extra={"path": request.url.path})
+        return self._whole(request)
+
+    def _whole(self, request: httpx.Request) -> httpx.Response:
+        """Return an answer whose body is there too."""
+        answer = super().handle_request(request)
+        answer.read()
+        return answer
 
 
 class Browser:
@@ -214,8 +240,7 @@ def signed_in_as(
         timeout=20,
         headers={"Accept-Language": "en"},
         follow_redirects=True,
-        # A web server that is begun anew meanwhile is waited for, about half a minute.
-        transport=httpx.HTTPTransport(retries=CONNECT_AGAIN),
+        transport=Patient(),
     )
     try:
         for rule in rules:
