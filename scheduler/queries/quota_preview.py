@@ -14,6 +14,7 @@ from scheduler.core.preview import Interruption, Preview
 from scheduler.core.snapshot import QueueQuota, Snapshot, Workload
 from scheduler.core.vocabulary import Kind, Rule
 from scheduler.queries import snapshots
+from scheduler.queries.quota_map import QuotaMap, map_of_change
 from scheduler.queries.quota_tree import Key, QuotaTree
 from scheduler.queries.visibility import Visibility
 
@@ -74,6 +75,8 @@ class QuotaPreview:
     #: Waiting work that could not run even in an empty cluster, and could before.
     never: tuple[Touched, ...]
     borrowing: tuple[Borrowing, ...]
+    #: The nodes on which anything would change, as they are and as they would be.
+    map: QuotaMap
     #: Work outside the reader's scopes would be interrupted or started too.
     touches_others: bool
 
@@ -126,6 +129,7 @@ class _Preview:
         self._changed = loaded.snapshot
         self._tree = tree
         self._now = now
+        self._show_others = visible.cluster or models.Cluster.objects.one().show_others_in_use
         self._seen = Seen(visible=visible, rows=loaded.workloads, now=now)
         self._after: Preview | None = None
 
@@ -146,13 +150,22 @@ class _Preview:
             entitled=self._seen.all(sorted(entitled)),
             never=self._seen.all(sorted(never)),
             borrowing=_borrowing(self._tree, wanted),
+            map=map_of_change(
+                before=self._carried_out(self._snapshot, before),
+                after=self._carried_out(self._changed, after),
+                named=self._seen.named,
+                show_others=self._show_others,
+            ),
             touches_others=self._seen.hides([*difference.starts, *stopped]),
         )
 
     def carry_out(self) -> None:
         """Take the last change as made: what it starts runs, what it interrupts waits."""
         assert self._after is not None
-        self._snapshot = carry_out(self._changed, self._after.plan, now_us=to_us(self._now))
+        self._snapshot = self._carried_out(self._changed, self._after)
+
+    def _carried_out(self, snapshot: Snapshot, foreseen: Preview) -> Snapshot:
+        return carry_out(snapshot, foreseen.plan, now_us=to_us(self._now))
 
     def _decide(self, snapshot: Snapshot) -> Preview:
         return core.preview(snapshot=snapshot, policy=self._policy, now_us=to_us(self._now))
@@ -190,6 +203,11 @@ class Seen:
             kind=Kind(row.kind),
             mgpu=row.request_mgpu * row.devices * max(1, row.min_replicas),
         )
+
+    def named(self, workload_id: int) -> tuple[str, str, int] | None:
+        """Return name, project and color of a workload that is there for the reader."""
+        found = self.find(workload_id)
+        return None if found is None else (found.name, found.project_name, found.color)
 
     def all(self, ids: object) -> tuple[Touched, ...]:
         """Return those of the workloads that are there for the reader."""

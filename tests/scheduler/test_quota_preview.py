@@ -23,6 +23,7 @@ from scheduler.queries import snapshots
 from scheduler.queries.quota_preview import changed_snapshot, preview_quotas
 from scheduler.queries.quota_tree import read_quota_tree
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
+from scheduler.queries.visibility import Visibility
 from tests.scheduler import places
 from tests.scheduler.places import START
 
@@ -250,3 +251,67 @@ def test_contradictions_are_said_from_the_side_of_the_child_and_of_the_parent():
     assert codes(edit(place, "d", quota_mgpu=1100)) == ["oversubscribed_pool"]
     with pytest.raises(QuotaRefused, match=r"limit 0\.10 is below the guarantee 0\.20"):
         save(place, edit(place, "p2", quota_mgpu=200, limit_mgpu=100))
+
+
+# --- On the map -----------------------------------------------------------------------------------
+
+
+def moves_of(preview):
+    return {
+        (node.name, index, each.name, each.mark.value, each.mgpu)
+        for node in preview.map.nodes
+        for index, each in node.moves
+    }
+
+
+def test_the_map_of_a_preview_shows_what_leaves_and_what_comes_where_it_then_does(ticker):
+    # Given unit-c borrows, and dev-embed (guaranteed nothing yet) has work that waits
+    place = busy_article(ticker)
+    save(place, edit(place, "dev-embed", quota_mgpu=0, limit_mgpu=90))
+    place.submit("embed", of="dev-embed", gpu="0.09", command=["fake"])
+    ticker.settle()
+    # When its guarantee would be raised
+    key = (Level.PROJECT, place.projects["dev-embed"].pk)
+    seen = preview_quotas(
+        visible=EVERYTHING,
+        tree=read_quota_tree(visible=EVERYTHING),
+        wanted={key: QueueQuota(quota_mgpu=100)},
+        now=START,
+    )
+    # Then the card shows one slice that leaves and one that comes, and the tick does just that
+    (victim,) = [loss.workload.name for loss in seen.losses]
+    (node,) = seen.map.nodes
+    assert moves_of(seen) == {
+        (node.name, 0, victim, "leaves", 90),
+        (node.name, 0, "embed", "comes", 90),
+    }
+    save(place, edit(place, "dev-embed", quota_mgpu=100))
+    ticker.settle()
+    held = models.ReplicaDevice.objects.values_list("replica__workload__name", flat=True)
+    assert {each.name for each in node.devices[0].then} == set(held)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_map_of_a_preview_holds_no_name_of_others_and_by_the_setting_no_amount(ticker, shown):
+    # Given a reader of dev-embed alone, whose guarantee would take a slice back from another project
+    place = busy_article(ticker)
+    models.Cluster.objects.update(show_others_in_use=shown)
+    save(place, edit(place, "dev-embed", quota_mgpu=0, limit_mgpu=90))
+    place.submit("embed", of="dev-embed", gpu="0.09", command=["fake"])
+    ticker.settle()
+    project = place.projects["dev-embed"]
+    visible = Visibility(cluster=False, project_ids=frozenset({project.pk}))
+    seen = preview_quotas(
+        visible=visible,
+        tree=read_quota_tree(visible=visible),
+        wanted={(Level.PROJECT, project.pk): QueueQuota(quota_mgpu=100)},
+        now=START,
+    )
+    # Then its own slice comes, and the others are one amount without a name, or nothing
+    assert [move[2:4] for move in moves_of(seen)] == [("embed", "comes")]
+    slices = [
+        each for node in seen.map.nodes for each in (*node.devices[0].now, *node.devices[0].then)
+    ]
+    others = [each for each in slices if each.name != "embed"]
+    assert {(each.name, each.project_name) for each in others} <= {("", "")}
+    assert bool(others) is shown
