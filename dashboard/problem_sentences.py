@@ -95,9 +95,10 @@ PROBLEMS: dict[str, str | Promise] = {
     "bad_metric": _("There is no such figure to watch."),
     "bad_duration": _("Use 0 seconds to 30 days."),
     "bad_threshold": _(
-        "The threshold is out of the range of its figure: a percentage is 0 to 100, all others "
+        "The threshold is out of the range of its figure: idle and limit are 0 to 100 %, all others "
         "are not negative."
     ),
+    "budget_of_all_pools": _("A budget is for all node pools together. Choose all of them."),
     "bad_silence": _("Choose a time from now on, at most 30 days away."),
     "acknowledged_already": _("{who} looks after it already."),
     "bad_priority": _("A priority is a number from 1 to 1000."),

@@ -40,6 +40,11 @@ class BudgetLine:
     forecast_percent: int | None
 
     @property
+    def spent_permille(self) -> int | None:
+        """Return thousandths of the budget, rounded down; None: there is none."""
+        return _part(self.cost, self.unit.monthly, of=1000)
+
+    @property
     def level(self) -> str:
         """Return how it stands: "over" from 100 percent on, "near" from 80, else empty."""
         worst = max(self.spent_percent or 0, self.forecast_percent or 0)
@@ -91,15 +96,15 @@ def _line(unit: BudgetRow, month: str, cost: int, whole: int, elapsed: int) -> B
         month=month,
         cost=cost,
         forecast=forecast,
-        spent_percent=_percent(cost, unit.monthly),
-        forecast_percent=_percent(forecast, unit.monthly),
+        spent_percent=_part(cost, unit.monthly, of=100),
+        forecast_percent=_part(forecast, unit.monthly, of=100),
     )
 
 
-def _percent(cost: int, monthly: Decimal | None) -> int | None:
+def _part(cost: int, monthly: Decimal | None, *, of: int) -> int | None:
     if monthly is None:
         return None
-    return 100 * 100 * cost // (int(monthly * 100) * CURRENCY)
+    return of * 100 * cost // (int(monthly * 100) * CURRENCY)
 
 
 def _whole_us(month: str, zone: str) -> int:

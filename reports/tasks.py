@@ -51,11 +51,13 @@ def make_due_reports() -> None:
 
 @shared_task(name="reports.tasks.watch_budgets", ignore_result=True)
 def watch_budgets() -> None:
-    """Tell those who may change a unit's guarantee when 50, 80 and 100 % of its budget are spent."""
+    """Work out what is spent of each budget; at 50, 80 and 100 % tell those who may change the guarantee."""
     now = timezone.now()
     currency = usage_names.read_cluster_facts().currency
     for line in money.budget_lines(visible=WHOLE_CLUSTER, now=now):
-        percent = line.spent_percent
+        percent, permille = line.spent_percent, line.spent_permille
+        if permille is not None:
+            operations.note_spent(budget_id=line.unit.id, permille=permille, now=now)
         passed = [at for at in WARN_AT if percent is not None and percent >= at]
         if not passed:
             continue

@@ -34,6 +34,7 @@ UNITS: dict[Metric, tuple[str, int]] = {
     Metric.LIMIT_USED_PERMILLE: ("%", 10),
     Metric.COLD_START_MS: ("s", 1000),
     Metric.LATENCY_MS: ("s", 1000),
+    Metric.BUDGET_SPENT_PERMILLE: ("%", 10),
 }
 SILENCES_S = (3600, 8 * 3600, 24 * 3600, 7 * 24 * 3600)
 

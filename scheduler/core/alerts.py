@@ -20,6 +20,7 @@ class Metric(StrEnum):
     LIMIT_USED_PERMILLE = "limit_used_permille"
     COLD_START_MS = "cold_start_ms"
     LATENCY_MS = "latency_ms"
+    BUDGET_SPENT_PERMILLE = "budget_spent_permille"
 
 
 class Change(StrEnum):

@@ -21,6 +21,9 @@ class Budget(models.Model):
     #: The month, such as 2026-11, and percent of the last warning.
     warned_month = models.CharField(max_length=7, blank=True)
     warned_percent = models.PositiveSmallIntegerField(default=0)
+    #: What the running month has spent of it, and when that was worked out; alert rules read it.
+    spent_permille = models.PositiveBigIntegerField(null=True, blank=True)
+    spent_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [

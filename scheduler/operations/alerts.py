@@ -236,6 +236,14 @@ def _problems(values: RuleValues) -> list[Problem]:
         found.append(
             Problem(field="for_s", code="bad_duration", message="Use 0 seconds to 30 days.")
         )
+    if values.metric == Metric.BUDGET_SPENT_PERMILLE and values.pool_id is not None:
+        found.append(
+            Problem(
+                field="pool",
+                code="budget_of_all_pools",
+                message="A budget is for all node pools together. Choose all of them.",
+            )
+        )
     most = 1000 if values.metric in set(_PERMILLE) else 2**53
     if not 0 <= values.threshold <= most:
         found.append(

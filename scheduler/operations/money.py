@@ -46,7 +46,14 @@ def set_budget(
         models.Budget.objects.filter(**place).delete()
     else:
         models.Budget.objects.update_or_create(
-            **place, defaults={"monthly": monthly, "warned_month": "", "warned_percent": 0}
+            **place,
+            defaults={
+                "monthly": monthly,
+                "warned_month": "",
+                "warned_percent": 0,
+                "spent_permille": None,
+                "spent_at": None,
+            },
         )
     audit.record(
         authority=authority,
@@ -56,6 +63,11 @@ def set_budget(
         before={"monthly": before},
         after={"monthly": None if monthly is None else str(monthly)},
     )
+
+
+def note_spent(*, budget_id: int, permille: int, now: datetime) -> None:
+    """Write down what the running month has spent of a budget, in thousandths, for the alert rules."""
+    models.Budget.objects.filter(pk=budget_id).update(spent_permille=permille, spent_at=now)
 
 
 @transaction.atomic

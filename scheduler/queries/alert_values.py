@@ -22,6 +22,8 @@ from scheduler.queries.pool_state import asked_mgpu
 SERVICE_WITHIN = timedelta(hours=1)
 LATENCY_WITHIN = timedelta(minutes=2)
 READ_WITHIN = timedelta(minutes=2)
+#: What is spent is worked out every five minutes.
+SPENT_WITHIN = timedelta(minutes=20)
 
 #: Department, project and pool; None: all of them.
 Place = tuple[int | None, int | None, int | None]
@@ -45,7 +47,7 @@ class _Cell:
 
 
 class Figures:
-    """All figures of one instant. Made in eight queries, however many rules there are."""
+    """All figures of one instant. Made in nine queries, however many rules there are."""
 
     def __init__(self, *, now: datetime) -> None:
         self._now = now
@@ -60,6 +62,7 @@ class Figures:
         self._read_held()
         self._read_waiting()
         self._read_services()
+        self._budgets = self._read_budgets()
 
     def value(self, metric: Metric, place: Place) -> int | None:
         """Return the figure over a scope, in the unit of the metric's name; None: not known."""
@@ -130,6 +133,19 @@ class Figures:
             if cell is not None and latency_ms is not None:
                 cell.latency_ms.append(latency_ms)
 
+    def _read_budgets(self) -> list[tuple[int, int | None, int]]:
+        """Return department, project (None: the department's own) and what is spent, in thousandths."""
+        rows = models.Budget.objects.filter(
+            spent_permille__isnull=False, spent_at__gte=self._now - SPENT_WITHIN
+        ).values_list("department_id", "project_id", "spent_permille")
+        living = set(self._departments.values())
+        found: list[tuple[int, int | None, int]] = []
+        for department_id, project_id, permille in rows:
+            of_id = department_id or self._departments.get(project_id or 0)
+            if of_id is not None and permille is not None and of_id in living:
+                found.append((of_id, project_id, permille))
+        return found
+
     def _within(self, place: Place) -> Iterable[_Cell]:
         department_id, project_id, pool_id = place
         for cell in self._cells.values():
@@ -171,6 +187,18 @@ class Figures:
                 found.append(1000 * held_mgpu // limit_mgpu)
         return max(found, default=None)
 
+    def _budget(self, cells: list[_Cell], place: Place) -> int | None:
+        """The fullest budget of the scope: what the running month has spent of it. None: there is none."""
+        department_id, project_id, _pool_id = place
+        return max(
+            (
+                permille
+                for of_id, of_project_id, permille in self._budgets
+                if department_id in (None, of_id) and project_id in (None, of_project_id)
+            ),
+            default=None,
+        )
+
     def _cold(self, cells: list[_Cell], place: Place) -> int | None:
         return max((ms for cell in cells for ms in cell.cold_start_ms), default=None)
 
@@ -185,4 +213,5 @@ _FIGURES: dict[Metric, Callable[[Figures, list[_Cell], Place], int | None]] = {
     Metric.LIMIT_USED_PERMILLE: Figures._limit,
     Metric.COLD_START_MS: Figures._cold,
     Metric.LATENCY_MS: Figures._latency,
+    Metric.BUDGET_SPENT_PERMILLE: Figures._budget,
 }

@@ -20,6 +20,7 @@ def metric_name(metric: str) -> str:
         Metric.LIMIT_USED_PERMILLE: _("Fullest limit"),
         Metric.COLD_START_MS: _("Longest cold start in an hour"),
         Metric.LATENCY_MS: _("Mean answer time of the slowest service"),
+        Metric.BUDGET_SPENT_PERMILLE: _("Month's cost as part of the fullest budget"),
     }[Metric(metric)]
 
 
@@ -30,7 +31,7 @@ def figure(metric: str, value: object) -> str:
     match Metric(metric):
         case Metric.UNMET_GUARANTEE_MGPU:
             return _("{n} GPU").format(n=format_gpu(value))
-        case Metric.IDLE_SHARE_PERMILLE | Metric.LIMIT_USED_PERMILLE:
+        case Metric.IDLE_SHARE_PERMILLE | Metric.LIMIT_USED_PERMILLE | Metric.BUDGET_SPENT_PERMILLE:
             return f"{value / 10:.0f}%" if value % 10 == 0 else f"{value / 10:.1f}%"
         case Metric.LONGEST_WAIT_S:
             return duration(value)

@@ -81,6 +81,9 @@ def test_people_are_told_once_at_each_mark(ledger, monkeypatch):
     assert (
         plain(told.text) == "web has spent 80% of its budget for 2026-11: NT$1,200 of NT$1,500.00."
     )
+    # And the alert rules find what is spent
+    watched = models.Budget.objects.get()
+    assert (watched.spent_permille, watched.spent_at) == (800, NOW)
     # And again when all is spent, in a new month from the beginning
     ledger.hold("web", "1", utc(2026, 11, 6), utc(2026, 11, 11))
     tasks.watch_budgets()

@@ -174,3 +174,40 @@ def test_a_rule_that_can_not_be_is_refused_at_its_field(place, changes, field):
 
 def test_a_new_cluster_has_rules():
     assert models.AlertRule.objects.filter(created_by="", enabled=True).count() == 4
+
+
+def test_a_budget_counts_where_its_unit_is_and_only_as_long_as_the_figure_is_fresh(place):
+    # Given 80 % of unit-a's budget and 30 % of dev-test's are spent, worked out a minute ago
+    for permille, unit in (
+        (800, {"project": place.projects["unit-a"]}),
+        (300, {"department": place.departments["dev-test"]}),
+    ):
+        models.Budget.objects.create(
+            monthly=1000, spent_permille=permille, spent_at=minute(-1), **unit
+        )
+
+    def figure(*where, now=START):
+        return Figures(now=now).value(Metric.BUDGET_SPENT_PERMILLE, where)
+
+    # Then the fullest of a scope is its figure, and elsewhere, or when it is old, nothing is known
+    assert figure(None, None, None) == 800
+    assert figure(place.departments["dev-test"].pk, None, None) == 800
+    assert figure(None, place.projects["unit-a"].pk, None) == 800
+    assert figure(None, place.projects["unit-b"].pk, None) is None
+    assert figure(place.departments["prod"].pk, None, None) is None
+    assert figure(None, None, None, now=minute(30)) is None
+
+
+def test_a_budget_alert_is_raised_by_the_tick_and_is_for_all_pools(place):
+    budget = models.Budget.objects.create(
+        monthly=1000, spent_permille=790, spent_at=START, project=place.projects["unit-a"]
+    )
+    made = rule(Metric.BUDGET_SPENT_PERMILLE, 800, for_s=0, project_id=place.projects["unit-a"].pk)
+    alerts.evaluate(now=START)
+    assert not made.alerts.exists()
+    models.Budget.objects.filter(pk=budget.pk).update(spent_permille=1200, spent_at=minute(1))
+    alerts.evaluate(now=minute(1))
+    assert [(each.value, each.cleared_at) for each in made.alerts.all()] == [(1200, None)]
+    with pytest.raises(Refused) as refused:
+        rule(Metric.BUDGET_SPENT_PERMILLE, 800, pool_id=place.pool.pk)
+    assert [(p.field, p.code) for p in refused.value.problems] == [("pool", "budget_of_all_pools")]
