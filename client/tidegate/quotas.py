@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import click
 
 from tidegate import shown
 from tidegate.amounts import parse_gpu, show_gpu
+from tidegate.client import ApiError, Problem
 from tidegate.session import Session, form_option, session
 
 Json = dict[str, Any]
@@ -88,92 +87,69 @@ def set_quota(own: Session, unit: str, **given: Any) -> None:
     click.echo(f"The quota of {unit} is changed.")
 
 
-COLUMNS = ("level", "name", "quota_gpu", "limit_gpu", "over_quota", "rank", "weight_milli")
+FORMATS = ("csv", "yaml")
 
 
 @quotas.command("export")
-@click.option("--pool", default="")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True)
 @session
-def export(own: Session, pool: str) -> None:
-    """Print the tree as CSV, to be edited and imported."""
-    tree = own.client.call("GET", "/quotas", query={"pool": pool})
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in tree["rows"]:
-        if row["known"]:
-            limit = "none" if row["limit_mgpu"] is None else show_gpu(row["limit_mgpu"])
-            writer.writerow(
-                [
-                    row["level"], row["name"], show_gpu(row["quota_mgpu"]), limit,
-                    "yes" if row["over_quota"] else "no", row["rank"], row["weight_milli"],
-                ]
-            )  # fmt: skip
-    click.echo(out.getvalue(), nl=False)
+def export(own: Session, form: str) -> None:
+    """Print the tree of all pools as a file, to be edited and imported."""
+    for piece in own.client.text("/quotas/file", query={"format": form}):
+        click.echo(piece.removeprefix("\ufeff").replace("\r\n", "\n"), nl=False)
 
 
 @quotas.command("import")
 @click.argument("file", type=click.File("r", encoding="utf-8-sig"))
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Where the name does not say.")
 @click.option("--reason", default="", help="Kept with the change.")
-@click.option("--pool", default="")
+@click.option("--make", "make_units", is_flag=True, help="Make departments and projects too.")
 @click.option("--preview", is_flag=True, help="Only say what it would do.")
 @click.option("-y", "--yes", is_flag=True)
 @session
-def import_(own: Session, file: Any, **given: Any) -> None:
-    """Set quotas from a CSV as export prints it: all rows that differ, or none."""
-    tree = own.client.call("GET", "/quotas", query={"pool": given["pool"]})
-    rows = _changed_rows(file, tree)
-    if not rows:
+def import_(own: Session, file: Any, *, form: str | None, yes: bool, **given: Any) -> None:
+    """Set quotas from a file as export prints it: all rows that differ, or none."""
+    name = str(file.name).lower()
+    bring_in(
+        own,
+        {
+            "format": form or ("yaml" if name.endswith((".yaml", ".yml")) else "csv"),
+            "text": file.read(),
+            "make_units": given["make_units"],
+        },
+        reason=given["reason"],
+        preview=given["preview"],
+        yes=yes,
+    )
+
+
+def bring_in(own: Session, sent: Json, *, reason: str, preview: bool, yes: bool) -> None:
+    """Print what a quota file would do; carry it out where that is wanted.
+
+    Raises:
+        ApiError: the file has mistakes, each with its line; nothing is done.
+    """
+    plan = own.client.call("POST", "/quotas/file/preview", body=sent)
+    if plan["mistakes"]:
+        told = [Problem(f"line {e['line']}", e["code"], e["message"]) for e in plan["mistakes"]]
+        raise ApiError(422, "refused", "Nothing is changed.", told)
+    for unit in plan["made"]:
+        click.echo(f"makes the {unit['level']} {unit['name']}")
+    for row in plan["changed"]:
+        for cell in row["cells"]:
+            was, becomes = cell["before"] or "none", cell["after"] or "none"
+            click.echo(f"{row['pool']} / {row['name']}: {cell['field']} {was} -> {becomes}")
+    for warning in plan["warnings"]:
+        click.echo(f"warning: {warning['message']}")
+    if not plan["changed"] and not plan["made"]:
         click.echo("Nothing differs.")
         return
-    draft = {"pool": given["pool"], "rows": rows, "reason": given["reason"]}
-    interrupts = _tell_preview(own, draft)
-    if given["preview"]:
+    if preview:
         return
-    if interrupts and not given["yes"]:
+    if not yes:
         click.confirm("Save it?", abort=True)
-    own.client.call("PUT", "/quotas", body=draft, headers={"If-Match": tree["etag"]})
-    click.echo(f"{len(rows)} rows are changed.")
-
-
-def _changed_rows(file: Any, tree: Json) -> list[Json]:
-    by_name = {(row["level"], row["name"]): row for row in tree["rows"]}
-    reader = csv.DictReader(file)
-    missing = set(COLUMNS) - set(reader.fieldnames or ())
-    if missing:
-        raise click.UsageError(f"The file lacks the columns {', '.join(sorted(missing))}.")
-    changed = []
-    for line in reader:
-        now = by_name.get((line["level"], line["name"]))
-        if now is None:
-            raise click.UsageError(
-                f"Line {reader.line_num}: there is no {line['level']} {line['name']!r}."
-            )
-        wanted = _wanted(line, reader.line_num)
-        differs = {
-            name: value
-            for name, value in wanted.items()
-            if value != (-1 if now[name] is None else now[name])
-        }
-        if differs:
-            changed.append({"level": now["level"], "id": now["id"], **differs})
-    return changed
-
-
-def _wanted(line: dict[str, str], number: int) -> Json:
-    try:
-        limit = line["limit_gpu"].strip()
-        return {
-            "quota_mgpu": parse_gpu(line["quota_gpu"]),
-            "limit_mgpu": -1 if limit in ("", "none") else parse_gpu(limit),
-            "over_quota": {"yes": True, "no": False}[line["over_quota"].strip().lower()],
-            "rank": int(line["rank"]),
-            "weight_milli": int(line["weight_milli"]),
-        }
-    except (ValueError, KeyError) as error:
-        raise click.UsageError(
-            f"Line {number}: {error}. Amounts are numbers such as 0.25, over_quota is yes or no."
-        ) from error
+    own.client.call("PUT", "/quotas/file", body={**sent, "seen": plan["seen"], "reason": reason})
+    click.echo(f"{len(plan['changed'])} rows are changed.")
 
 
 def _tell_preview(own: Session, draft: Json) -> bool:

@@ -13,6 +13,7 @@ from dashboard.api import (
     gateway_keys,
     me,
     nodes,
+    quota_files,
     quotas,
     reports,
     serve_requests,
@@ -42,6 +43,7 @@ api.add_router("/services", services.router)
 api.add_router("/gateway-keys", gateway_keys.router)
 api.add_router("/serve-requests", serve_requests.router)
 api.add_router("/quotas", quotas.router)
+api.add_router("/quotas", quota_files.router)
 api.add_router("", units.router)
 api.add_router("/nodes", nodes.router)
 api.add_router("/decisions", decisions.router)

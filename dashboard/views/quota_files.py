@@ -12,16 +12,14 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods
 
 from dashboard import problems
+from dashboard.quota_downloads import answer_tree
 from dashboard.quota_draft import changes_of
 from dashboard.views import signed_in
 from scheduler.operations.authority import Action
 from scheduler.operations.quota_import import ImportPlan, apply_import, plan_import
 from scheduler.operations.refused import QuotaRefused
-from scheduler.queries.pool_state import list_pools
-from scheduler.queries.quota_files import FORMATS, MOST_BYTES, write_file
-from scheduler.queries.quota_tree import read_pool_tree
+from scheduler.queries.quota_files import FORMATS, MOST_BYTES
 
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "yaml": "application/yaml; charset=utf-8"}
 #: Mistakes that are shown at once.
 SHOWN = 50
 
@@ -32,15 +30,7 @@ def export(request: HttpRequest, ending: str) -> HttpResponse:
     """Answer all rows that the reader sees, of all pools, as a file that can be imported."""
     if ending not in FORMATS:
         raise Http404
-    visible = signed_in.visible_to(request)
-    trees = [read_pool_tree(visible=visible, pool=pool) for pool in list_pools(visible=visible)]
-    text = write_file(trees, ending=ending)
-    answer = HttpResponse(
-        ("\ufeff" + text if ending == "csv" else text).encode(), content_type=CONTENT_TYPES[ending]
-    )
-    name = f"tidegate-quotas-{timezone.now():%Y%m%d}.{ending}"
-    answer["Content-Disposition"] = f'attachment; filename="{name}"'
-    return answer
+    return answer_tree(visible=signed_in.visible_to(request), ending=ending, now=timezone.now())
 
 
 @login_required

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 
+from django.db import transaction
+
+from scheduler import models
 from scheduler.core.vocabulary import Level
-from scheduler.operations import quota_rules, quotas
+from scheduler.operations import quota_rules, quotas, units
 from scheduler.operations.authority import Action, Authority
 from scheduler.operations.quotas import QuotaEdit
 from scheduler.operations.refused import Problem, QuotaRefused
@@ -31,6 +35,15 @@ class Changed:
     after: QuotaRow
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUnit:
+    """A department or project that the file names and was not there."""
+
+    level: Level
+    name: str
+    department: str
+
+
 @dataclass(slots=True, kw_only=True)
 class ImportPlan:
     """What a file would do. With mistakes it does nothing."""
@@ -41,13 +54,25 @@ class ImportPlan:
     warnings: list[Mistake] = field(default_factory=list)
     #: Rows that the file names and leaves as they are.
     unchanged: int = 0
+    made: list[MadeUnit] = field(default_factory=list)
     edits: dict[int, list[QuotaEdit]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """Return what tells this plan from that of another file, or on other values."""
-        told = sorted(repr((pool, each)) for pool, own in self.edits.items() for each in own)
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+        told = sorted(
+            repr(
+                (
+                    each.pool,
+                    each.before.level,
+                    each.before.name,
+                    each.before.version,
+                    each.after.quota,
+                )
+            )
+            for each in self.changed
+        )
+        return hashlib.sha256(repr((told, self.made)).encode()).hexdigest()[:16]
 
 
 def plan_import(text: str, *, ending: str, visible: Visibility, authority: Authority) -> ImportPlan:
@@ -80,6 +105,107 @@ def plan_import(text: str, *, ending: str, visible: Visibility, authority: Autho
         _plan_pool(plan, trees[name], rows, authority)
     plan.mistakes.sort(key=lambda each: each.line)
     return plan
+
+
+def try_out(
+    text: str,
+    *,
+    ending: str,
+    make_units: bool,
+    visible: Visibility,
+    authority: Authority,
+    now: datetime,
+) -> ImportPlan:
+    """Return what a file would do; with ``make_units`` as if what it names were made first.
+
+    Nothing is kept.
+
+    Raises:
+        NotPermitted: the caller may not make a department or project that the file names.
+    """
+    with transaction.atomic():
+        plan = _planned(text, ending, make_units, visible, authority, now)
+        transaction.set_rollback(True)
+    return plan
+
+
+@contextmanager
+def carry_out(
+    text: str,
+    *,
+    ending: str,
+    make_units: bool,
+    visible: Visibility,
+    authority: Authority,
+    now: datetime,
+    reason: str = "",
+) -> Iterator[ImportPlan]:
+    """Make what a file names and set its quotas, all or nothing; the plan is there to be looked at first.
+
+    What the caller raises inside undoes all of it.
+
+    Raises:
+        NotPermitted: as ``try_out``.
+        QuotaRefused: as ``apply_import``.
+    """
+    with transaction.atomic():
+        plan = _planned(text, ending, make_units, visible, authority, now)
+        yield plan
+        apply_import(plan, authority=authority, now=now, reason=reason)
+
+
+def _planned(
+    text: str,
+    ending: str,
+    make_units: bool,  # noqa: FBT001
+    visible: Visibility,
+    authority: Authority,
+    now: datetime,
+) -> ImportPlan:
+    made: list[MadeUnit] = []
+    wrong: list[Mistake] = []
+    if make_units:
+        try:
+            lines, _ = quota_files.read_file(text, ending=ending)
+        except FileRefused:
+            lines = []
+        for line in lines:
+            _make_units(line, made, wrong, authority, now)
+    plan = plan_import(text, ending=ending, visible=visible, authority=authority)
+    plan.made = made
+    plan.mistakes = sorted([*wrong, *plan.mistakes], key=lambda each: each.line)
+    return plan
+
+
+def _make_units(
+    line: FileLine,
+    made: list[MadeUnit],
+    wrong: list[Mistake],
+    authority: Authority,
+    now: datetime,
+) -> None:
+    """Make the department and the project of a line where they are not there yet."""
+    place = "department"
+    try:
+        department = models.Department.objects.filter(name=line.department, deleted_at=None).first()
+        if department is None:
+            department = units.create_department(name=line.department, authority=authority, now=now)
+            made.append(
+                MadeUnit(level=Level.DEPARTMENT, name=department.name, department=department.name)
+            )
+        place = "project"
+        own = models.Project.objects.filter(
+            department=department, name=line.project, deleted_at=None
+        )
+        if line.project and not own.exists():
+            project = units.create_project(
+                department_id=department.pk, name=line.project, authority=authority, now=now
+            )
+            made.append(
+                MadeUnit(level=Level.PROJECT, name=project.name, department=department.name)
+            )
+    except QuotaRefused as refused:
+        wrong += [_mistake(line, place, each.code, **each.params) for each in refused.problems]
 
 
 def apply_import(plan: ImportPlan, *, authority: Authority, now: datetime, reason: str = "") -> int:

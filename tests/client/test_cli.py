@@ -122,9 +122,16 @@ def test_quotas_are_shown_set_exported_and_imported(typed, tmp_path):
     # And a bad line changes none, and is named
     file.write_text(exported.replace("bio-fold,5.50", "bio-fold,much"))
     code, _, told = typed(f"quotas import {file} -y")
-    assert (code, "Line" in told) == (2, True)
+    assert (code, told.startswith("line ")) == (1, True)
     row.refresh_from_db()
     assert row.quota_mgpu == 5_250
+    # And a YAML file of something new makes it, where that is asked for
+    new = tmp_path / "new.yaml"
+    new.write_text("pools: {main: [{department: Moved, guarantee: 2}]}\n")
+    assert typed(f"quotas import {new} -y")[0] == 1
+    code, said, _ = typed(f"quotas import {new} --make -y")
+    assert (code, "makes the department Moved" in said) == (0, True)
+    assert models.Department.objects.filter(name="Moved").exists()
 
 
 def test_the_cluster_at_a_glance(typed):
