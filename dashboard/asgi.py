@@ -17,11 +17,14 @@ from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.socket_door import behind_the_door  # noqa: E402
 from gateway.app import gateway, mount  # noqa: E402
 
-application = ProtocolTypeRouter(
-    {
-        "http": mount(answer_health(django_application)),
-        # The gateway begins with the server: what it reports tells "nobody asks" from "nobody knows".
-        "lifespan": gateway,
-        "websocket": behind_the_door(URLRouter(websocket_urlpatterns)),
-    }
+#: Requests for the gateway pass nothing else on their way: they are most of all requests.
+application = mount(
+    ProtocolTypeRouter(
+        {
+            "http": answer_health(django_application),
+            # The gateway begins with the server: what it reports tells "nobody asks" from "nobody knows".
+            "lifespan": gateway,
+            "websocket": behind_the_door(URLRouter(websocket_urlpatterns)),
+        }
+    )
 )

@@ -24,8 +24,8 @@ FILE_READ_BYTES = 64 * 1024
 class Exchange:
     """A caller's request and the answer to it.
 
-    A pump of its own reads the caller, so that one that goes away is noticed at any time: the task
-    that serves the exchange is then canceled, and ``gone`` says why.
+    Once it listens, a pump of its own reads the caller, so that one that goes away is noticed at any
+    time: the task that serves the exchange is then canceled, and ``gone`` says why.
     """
 
     def __init__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -61,9 +61,15 @@ class Exchange:
     # -- the body --------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Read the first part of the body, and then the rest as it comes."""
+        """Read the first part of the body, and where there is more, then the rest as it comes."""
         self._take(await self._receive())
-        self._pump = asyncio.create_task(self._run())
+        if not self.body_complete:
+            self.listen()
+
+    def listen(self) -> None:
+        """Begin to hear whether the caller goes away, unless the exchange is over."""
+        if self._pump is None and not self._over:
+            self._pump = asyncio.create_task(self._run())
 
     async def close(self) -> None:
         """Stop reading the caller and drop what was held."""

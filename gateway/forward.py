@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gateway.desk import Desk, Seat, Ticket, now_us
 from gateway.errors import GatewayError, ReplicaFailed, TookTooLong
 from gateway.exchange import Exchange
-from gateway.patience import Patience
+from gateway.patience import Patience, Watch
 from gateway.tokens import TokenReader, UsageEventFilter, ask_for_usage
 from gateway.upstream import Broken, Connection, Refused, Upstream, head_of, send_body
 from gateway.usage import LatencyBook, UsageBook
@@ -49,7 +49,7 @@ class Cut(Exception):
     """An answer that has begun can't be ended well: the caller's connection is cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Turn:
     """A request's place: where it goes, and whom to tell once it has gone."""
 
@@ -83,6 +83,11 @@ class Forwarder:
         self._upstream = upstream
         self._book = book
         self._latencies = latencies
+        self._watch = Watch()
+
+    def close(self) -> None:
+        """End what is looked after beside serving."""
+        self._watch.close()
 
     async def forward(
         self, *, exchange: Exchange, desk: Desk, key: KeyFacts, model: str, target: bytes
@@ -94,6 +99,7 @@ class Forwarder:
         """
         reckoning = Reckoning(began_us=now_us())
         desk.demand.arrive(now_us=reckoning.began_us)
+        self._watch.listen_later(exchange)
         try:
             await self._serve(exchange, desk, target, reckoning)
             reckoning.answered = True
@@ -192,7 +198,7 @@ class Forwarder:
         passed_s = (now_us() - reckoning.began_us) / SECOND_US
         limit_s = route.request_timeout_s
         try:
-            with Patience(first_s=limit_s - passed_s, then_s=limit_s) as patience:
+            with Patience(self._watch, first_s=limit_s - passed_s, then_s=limit_s) as patience:
                 await connection.wait_for_head()
                 if turn.may_decline and _declines(exchange, connection):
                     raise Declined
@@ -251,6 +257,8 @@ async def _pass_on_without_usage(
         reader.feed(data)
         data = told.feed(data)
         if connection.complete:
+            if told.usage is not None:
+                reader.note(told.usage)
             await exchange.end_answer(data + told.rest())
             return
         if data:

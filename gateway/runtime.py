@@ -107,6 +107,7 @@ class Runtime:
             await demand.leave(client=self.client, gateway_id=self.gateway_id)
         except (redis.RedisError, OSError):
             log.warning("gateway.leave.failed", exc_info=True)
+        self.forwarder.close()
         self.upstream.close()
         await self.client.aclose()
         await self._listener.aclose()

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 #: The last part of an answer in which its usage is looked for, and when what is older is dropped.
 TAIL_BYTES = 16 * 1024
 _ASK = b'{"stream_options":{"include_usage":true},'
@@ -39,6 +40,11 @@ class TokenReader:
         self._is_stream = is_stream
         self._tail = bytearray()
         self._events = 0
+        self._noted: dict[str, object] | None = None
+
+    def note(self, usage: dict[str, object]) -> None:
+        """Take in the usage as somebody else has read it from the same answer."""
+        self._noted = usage
 
     def feed(self, data: bytes) -> None:
         """Take in a part."""
@@ -50,12 +56,12 @@ class TokenReader:
 
     def tokens(self) -> Tokens:
         """Return what the answer said, or for a stream without usage how many events it had."""
+        if self._noted is not None:
+            return _tokens_of(self._noted)
         for match in reversed(list(_USAGE.finditer(self._tail))):
             told = _object_at(bytes(self._tail), match.end() - 1)
             if told is not None:
-                return Tokens(
-                    taken=_count(told, "prompt_tokens"), made=_count(told, "completion_tokens")
-                )
+                return _tokens_of(told)
         # The last event of a stream is its end mark.
         return Tokens(made=max(0, self._events - 1))
 
@@ -70,6 +76,8 @@ class UsageEventFilter:
 
     def __init__(self) -> None:
         self._held = b""
+        #: The usage that was taken out, once it has come.
+        self.usage: dict[str, object] | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Return what may be passed on now: whole events."""
@@ -84,8 +92,23 @@ class UsageEventFilter:
         parts = _BOUNDARY.split(data)
         events = zip(parts[::2], [*parts[1::2], b""], strict=True)
         return b"".join(
-            event + end for event, end in events if not (end and _tells_usage_alone(event))
+            event + end for event, end in events if not (end and self._takes_out(event))
         )
+
+    def _takes_out(self, event: bytes) -> bool:
+        """Test whether an event is the one that was asked for: usage, and a list of no choices."""
+        if _NO_CHOICES.search(event) is None:
+            return False  # nearly all are: they need not be read
+        try:
+            content = json.loads(event.removeprefix(b"data:"))
+        except ValueError:
+            return False
+        if not isinstance(content, dict) or content.get("choices") != []:
+            return False
+        usage = content.get("usage")
+        if isinstance(usage, dict):
+            self.usage = usage
+        return "usage" in content
 
     def rest(self) -> bytes:
         """Return what is left at the end of the stream."""
@@ -93,13 +116,8 @@ class UsageEventFilter:
         return rest
 
 
-def _tells_usage_alone(event: bytes) -> bool:
-    """Test whether an event is the one that was asked for: usage, and a list of no choices."""
-    try:
-        content = json.loads(event.removeprefix(b"data:"))
-    except ValueError:
-        return False
-    return isinstance(content, dict) and content.get("choices") == [] and "usage" in content
+def _tokens_of(told: dict[str, object]) -> Tokens:
+    return Tokens(taken=_count(told, "prompt_tokens"), made=_count(told, "completion_tokens"))
 
 
 def _object_at(data: bytes, start: int) -> dict[str, object] | None:

@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
+        if self._parser is None or self.complete:
             self.close()  # nothing was asked
             return
         try:
@@ -117,7 +117,8 @@ class Connection(asyncio.Protocol):
         """Write a request's head."""
         assert self._transport is not None
         self._method = method
-        self._parser = httptools.HttpResponseParser(self)
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)  # reads one answer after the other
         self.headers = []
         self.headers_known = self.complete = self._keeps_alive = False
         self._transport.write(head)

@@ -24,7 +24,7 @@ def redis_program(redis: RedisPlan) -> Program:
 
 def web_program(*, host: str, port: int) -> Program:
     server = (sys.executable, "-m", "uvicorn", "dashboard.asgi:application")
-    address = ("--host", host, "--port", str(port))
+    address = ("--host", host, "--port", str(port), "--http", "gateway.corked:CorkedProtocol")
     # Without the graceful limit open WebSockets hold up the end for as long as they last.
     limits = ("--lifespan", "on", "--timeout-graceful-shutdown", "3")
     return Program(

@@ -195,6 +195,7 @@ class GatewayThread:
 @pytest.fixture
 def gateway(town):
     from gateway.app import Gateway
+    from gateway.corked import CorkedProtocol
 
     port = free_port()
     made = Gateway()
@@ -204,6 +205,7 @@ def gateway(town):
         port=port,
         lifespan="on",
         log_level="error",
+        http=CorkedProtocol,
         backlog=2048,
         timeout_graceful_shutdown=3,
     )
@@ -244,7 +246,8 @@ def start_gateway(town):
     def start():
         port = free_port()
         command = [sys.executable, "-m", "uvicorn", "gateway.app:app", "--port", str(port)]
-        process = subprocess.Popen([*command, "--log-level", "warning"], env=gateway_environment())
+        options = ["--http", "gateway.corked:CorkedProtocol", "--log-level", "warning"]
+        process = subprocess.Popen([*command, *options], env=gateway_environment())
         started.append(process)
         address = f"http://127.0.0.1:{port}"
         wait_until(lambda: _is_up(address), within_s=120, what="the gateway process answers")
