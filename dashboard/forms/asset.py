@@ -9,6 +9,14 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from dashboard.forms.start_fields import (
+    StartFields,
+    command_field,
+    lines_of,
+    readiness_path_field,
+    start_timeout_field,
+    variables_field,
+)
 from scheduler.core.vocabulary import AssetKind, SourceType
 from scheduler.operations.asset_definitions import SOURCE_FIELDS
 from scheduler.operations.assets import MAX_DESCRIPTION, AssetDraft
@@ -178,36 +186,23 @@ class SourceForm(AssetForm):
         return found
 
 
-class EnvironmentForm(AssetForm):
+class EnvironmentForm(StartFields, AssetForm):
     """How work is started."""
 
-    command = forms.CharField(
-        label=_("Command"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("Taken where a submission gives none. {port} is the port of a service."),
+    command = command_field(
+        _("Taken where a submission gives none. {port} is the port of a service.")
     )
-    env = forms.CharField(
-        label=_("Variables"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 4}),
-        help_text=_("One a line: NAME=value. Nothing secret: that is what credentials are for."),
-    )
+    env = variables_field(rows=4)
     working_dir = forms.CharField(
         label=_("Working directory"),
         required=False,
         max_length=200,
         help_text=_("Below the workload's own folder, such as the name of a data source."),
     )
-    readiness_path = forms.CharField(
-        label=_("Readiness path"),
-        required=False,
-        max_length=200,
-        help_text=_("Services: answered with 2xx once it is ready, such as /health."),
+    readiness_path = readiness_path_field(
+        _("Services: answered with 2xx once it is ready, such as /health.")
     )
-    start_timeout_s = forms.IntegerField(
-        label=_("Ready within, seconds"), initial=600, min_value=1, max_value=86_400
-    )
+    start_timeout_s = start_timeout_field(initial=600)
 
     @classmethod
     def initial_of(cls, definition: Mapping[str, object]) -> dict[str, object]:
@@ -218,19 +213,6 @@ class EnvironmentForm(AssetForm):
             "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
             "env": "\n".join(f"{k}={v}" for k, v in env.items()) if isinstance(env, dict) else "",
         }
-
-    def clean_command(self) -> list[str]:
-        """Return the command's parts."""
-        try:
-            return shlex.split(self.cleaned_data["command"])
-        except ValueError as error:
-            raise forms.ValidationError(
-                _("A quote is not closed: check the quotes of the command.")
-            ) from error
-
-    def clean_env(self) -> dict[str, str]:
-        """Return the variables."""
-        return lines_of(self.cleaned_data["env"])
 
     @property
     def definition(self) -> dict[str, object]:
@@ -288,22 +270,3 @@ FORMS: dict[AssetKind, type[AssetForm]] = {
     AssetKind.CREDENTIAL: CredentialForm,
     AssetKind.TEMPLATE: TemplateForm,
 }
-
-
-def lines_of(text: str) -> dict[str, str]:
-    """Return NAME=value lines as a mapping.
-
-    Raises:
-        ValidationError: a line without an equals sign, or a name twice; no value is said.
-    """
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or name.strip() in found:
-            raise forms.ValidationError(
-                _("Line %(n)s is not NAME=value, or its name is there twice."), params={"n": number}
-            )
-        found[name.strip()] = value
-    return found

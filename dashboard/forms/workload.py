@@ -9,9 +9,15 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from dashboard.forms.asset import lines_of
 from dashboard.forms.asset_fields import AssetFields
 from dashboard.forms.engine import EngineFields
+from dashboard.forms.start_fields import (
+    StartFields,
+    command_field,
+    readiness_path_field,
+    start_timeout_field,
+    variables_field,
+)
 from dashboard.problems import in_words
 from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU, AmountRefused, format_gpu, parse_gpu
@@ -78,7 +84,7 @@ _EMPTY: dict[str, object] = {
 }
 
 
-class WorkloadForm(EngineFields, AssetFields):
+class WorkloadForm(StartFields, EngineFields, AssetFields):
     """What a person types; ``submission`` is what it means."""
 
     project = forms.TypedChoiceField(label=_("Project"), coerce=int)
@@ -99,33 +105,16 @@ class WorkloadForm(EngineFields, AssetFields):
     threshold = forms.IntegerField(
         label=_("above, for each replica"), initial=2, min_value=1, required=False
     )
-    command = forms.CharField(
-        label=_("Command"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_(
+    command = command_field(
+        _(
             "As in a shell, without pipes, such as: python {examples}/training/train_digits.py. "
             "Empty: that of the server or the environment."
         ),
     )
-    env = forms.CharField(
-        label=_("Variables"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("One a line: NAME=value. Nothing secret: that is what credentials are for."),
-    )
-    readiness_path = forms.CharField(
-        label=_("Readiness path"),
-        required=False,
-        max_length=200,
-        help_text=_("Answered with 2xx once it is ready. Empty: /health."),
-    )
-    start_timeout_s = forms.IntegerField(
-        label=_("Ready within, seconds"),
-        required=False,
-        min_value=1,
-        max_value=86_400,
-        help_text=_("Empty: as usual for the server, 600 for any command."),
+    env = variables_field(rows=2)
+    readiness_path = readiness_path_field(_("Answered with 2xx once it is ready. Empty: /health."))
+    start_timeout_s = start_timeout_field(
+        required=False, help_text=_("Empty: as usual for the server, 600 for any command.")
     )
     priority = forms.TypedChoiceField(
         label=_("Priority"), choices=PRIORITIES, required=False, coerce=int, empty_value=None
@@ -186,19 +175,6 @@ class WorkloadForm(EngineFields, AssetFields):
                 _("Above one GPU a replica takes whole GPUs: use 1, 2, 3 and so on.")
             )
         return devices, WHOLE_GPU_MGPU
-
-    def clean_command(self) -> list[str]:
-        """Return the command's parts."""
-        try:
-            return shlex.split(self.cleaned_data["command"])
-        except ValueError as error:
-            raise forms.ValidationError(
-                _("A quote is not closed: check the quotes of the command.")
-            ) from error
-
-    def clean_env(self) -> dict[str, str]:
-        """Return the variables."""
-        return lines_of(self.cleaned_data["env"])
 
     def clean(self) -> dict[str, object]:
         """Check what is there against the rules of a submission, so that all is said at once."""

@@ -10,12 +10,10 @@ from pathlib import Path
 from scheduler.engines import fetch, mounts
 from scheduler.engines.base import LaunchRefused, LaunchSpec
 from scheduler.engines.environment import build_environment
-from scheduler.engines.records import Errand, Order
+from scheduler.engines.records import Errand, Fetch, Order
 from scheduler.engines.store import Store
 
 _STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-
-
 _SHARE = re.compile(r"\{slice:(0\.\d{1,4}|1)\}")
 
 
@@ -42,10 +40,8 @@ def make_order(
     """
     if not is_storage_key(spec.storage_key):
         raise LaunchRefused(f"{spec.storage_key!r} can't name a directory")
-    work_dir = storage_root / spec.storage_key / "work"
-    checkpoint_dir = storage_root / spec.storage_key / "checkpoints"
-    for directory in (work_dir, checkpoint_dir):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work_dir = _make_directory(storage_root / spec.storage_key / "work")
+    checkpoint_dir = _make_directory(storage_root / spec.storage_key / "checkpoints")
     fetches = mounts.place(mounts=spec.mounts, work_dir=work_dir, store=store)
     cwd = _find_cwd(work_dir, spec, is_complete=not fetches)
     env = build_environment(
@@ -58,15 +54,7 @@ def make_order(
     env.update(mounts.variables(mounts=spec.mounts, work_dir=str(work_dir)))
     _refuse_missing_command(spec, env=env, cwd=cwd, is_complete=not fetches)
     command = [_filled(part, spec=spec, env=env, port=port) for part in spec.command]
-    errand = None
-    if fetches:
-        errand = Errand(
-            fetches=fetches,
-            store=str(store.root),
-            work_dir=str(work_dir),
-            cwd=str(cwd),
-            command=command,
-        )
+    errand = _errand_of(fetches, store=store, work_dir=work_dir, cwd=cwd, command=command)
     return Order(
         key=str(spec.key),
         workload_id=spec.workload_id,
@@ -86,6 +74,27 @@ def make_order(
         wall_is_resident=any(device.virtual for device in spec.devices),
         wall_stops=spec.memory_wall,
         errand=errand,
+    )
+
+
+def _make_directory(path: Path) -> Path:
+    """Return a directory that only this user may enter, made where it is missing."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def _errand_of(
+    fetches: list[Fetch], *, store: Store, work_dir: Path, cwd: Path, command: list[str]
+) -> Errand | None:
+    """Return what the first process fetches before it becomes the command, if there is anything."""
+    if not fetches:
+        return None
+    return Errand(
+        fetches=fetches,
+        store=str(store.root),
+        work_dir=str(work_dir),
+        cwd=str(cwd),
+        command=command,
     )
 
 

@@ -376,3 +376,5 @@ def test_removing_the_data_ends_what_ran_there(local: LocalHarness):
     # Then it ends, and its supervisor with it
     wait_true(lambda: not is_running(seen.pid), what="the replica's end")
     wait_true(lambda: not is_running(seen.supervisor_pid), what="the supervisor's end")
+    assert not is_running(seen.pid)
+    assert not is_running(seen.supervisor_pid)

@@ -151,7 +151,8 @@ def test_work_begins_where_its_environment_says(local):
 def test_the_port_stands_in_the_command(local):
     command = ("python", "-m", "http.server", "{port}", "--bind", "127.0.0.1")
     key = launch(local, spec(command, service=service()))
-    wait_for(local, key, lambda seen: seen.ready, what="an answer at the port")
+    seen = wait_for(local, key, lambda seen: seen.ready, what="an answer at the port")
+    assert str(seen.endpoint.port) in command_line(seen.pid)
 
 
 # --- What is fetched ------------------------------------------------------------------------------

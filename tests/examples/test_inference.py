@@ -196,6 +196,7 @@ def test_a_client_that_goes_away_frees_its_place(local: LocalHarness):
             return client.get("/metrics").text.rpartition(" ")[2].strip()
 
         harness.wait_true(lambda: in_flight() == "0", what="a free place")
+        assert in_flight() == "0"
 
 
 def test_with_the_language_model_installed_it_is_that_one_that_answers(local: LocalHarness):

@@ -219,6 +219,17 @@ def gateway(town):
     assert not thread.is_alive()
 
 
+#: A gateway that a busy machine can't make lose a lease or its patience with Redis.
+PATIENT_GATEWAY = """
+import uvicorn
+from gateway import app, runtime
+from scheduler.telemetry import demand
+demand.LEASE_MS = 600_000
+runtime.REDIS_TIMEOUT_S = 60.0
+uvicorn.main()
+"""
+
+
 def gateway_environment():
     """Return the environment in which a gateway process finds the test's database and Redis."""
     from django.conf import settings
@@ -243,11 +254,14 @@ def start_gateway(town):
     """Start gateways as processes of their own, as they run in production."""
     started = []
 
-    def start():
+    def start(*, patient=False):
         port = free_port()
-        command = [sys.executable, "-m", "uvicorn", "gateway.app:app", "--port", str(port)]
+        command = ["-c", PATIENT_GATEWAY] if patient else ["-m", "uvicorn"]
         options = ["--http", "gateway.corked:CorkedProtocol", "--log-level", "warning"]
-        process = subprocess.Popen([*command, *options], env=gateway_environment())
+        process = subprocess.Popen(
+            [sys.executable, *command, "gateway.app:app", "--port", str(port), *options],
+            env=gateway_environment(),
+        )
         started.append(process)
         address = f"http://127.0.0.1:{port}"
         wait_until(lambda: _is_up(address), within_s=120, what="the gateway process answers")

@@ -54,14 +54,13 @@ class Replica:
             await self._work(scope, receive, send)
 
     async def _work(self, scope, receive, send):
-        self.here += 1
-        self.most = max(self.most, self.here)
+        guest = _Guest(self, send)
         self.headers = [name.decode() for name, _ in scope["headers"]]
         try:
             body = await _read(receive)
-            await self._do(scope, receive, send, body)
+            await self._do(scope, receive, guest.send, body)
         finally:
-            self.here -= 1
+            guest.leave()
 
     async def _do(self, scope, receive, send, body):
         if self.leaving:
@@ -120,6 +119,31 @@ class Replica:
             "headers": self.headers,
             "refused": self.refused,
         }
+
+
+class _Guest:
+    """One request as the replica counts it: here until the last byte of its answer is handed over.
+
+    Were it counted until its task has ended, the next one, who may come as soon as that byte is read,
+    would now and then be seen beside it.
+    """
+
+    def __init__(self, replica, send):
+        self._replica = replica
+        self._send = send
+        self._is_here = True
+        replica.here += 1
+        replica.most = max(replica.most, replica.here)
+
+    async def send(self, message):
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.leave()
+        await self._send(message)
+
+    def leave(self):
+        if self._is_here:
+            self._is_here = False
+            self._replica.here -= 1
 
 
 def _plan_of(asked):

@@ -222,8 +222,9 @@ def test_a_caller_that_hangs_up_leaves_the_line(town, gateway, small):
     connection = begin(gateway.address, town.key(), "")
     wait_until(lambda: gateway.waits_for(small) == 1, within_s=5, what="it waits")
     connection.close()
-    wait_until(lambda: gateway.waits_for(small) == 0, within_s=5, what="it has left the line")
-    wait_until(lambda: counted(small) == (0, 0), within_s=5, what="it counts no more")
+    wait_until(lambda: gateway.waits_for(small) == 0, within_s=30, what="it has left the line")
+    wait_until(lambda: counted(small) == (0, 0), within_s=30, what="it counts no more")
+    assert (gateway.waits_for(small), counted(small)) == (0, (0, 0))
 
 
 def test_the_least_busy_replica_is_chosen(town, gateway):
@@ -361,17 +362,43 @@ def test_b16_a_killed_gateway_takes_its_counts_with_it(town, start_gateway):
 
 
 def test_two_gateways_keep_the_hard_limit_together(town, start_gateway):
+    # Given a replica that takes two at once, and two gateway processes
     small = town.service("small", hard_limit=2)
     replica = town.start_process()
     town.ready(small, replica)
     key = town.key()
-    addresses = [start_gateway()[0], start_gateway()[0]]
+    addresses = [start_gateway(patient=True)[0], start_gateway(patient=True)[0]]
+    # When twelve ask, every second one at the other gateway
     with ThreadPoolExecutor(12) as callers:
         answers = list(
             callers.map(lambda n: chat(addresses[n % 2], key, f"id={n} wait=0.1"), range(12))
         )
+    # Then all are answered, and the replica had two of them at a time
     assert [status for status, _, _ in answers] == [200] * 12
     assert replica.seen()["most"] == 2
+
+
+def test_counts_of_a_killed_gateway_heal_within_its_lease(town, start_gateway):
+    # Given the only slot is taken through one of two gateway processes
+    small = town.service("small", hard_limit=1)
+    town.ready(small, town.start_process())
+    key = town.key()
+    (first, process), (second, _) = start_gateway(), start_gateway()
+    connection = begin(first, key, "wait=60")
+    wait_until(lambda: counted(small) == (1, 0), within_s=30, what="it is in flight")
+    # When that process is killed, and nobody says so
+    process.kill()
+    process.wait(timeout=10)
+    connection.close()
+    # Then its lease ends by itself: the count is gone and the slot is another's
+    lease_ms = max(
+        events.client().pttl(demand.lease_key(name.decode()))
+        for name in events.client().zrange(demand.GATEWAYS_KEY, 0, -1)
+    )
+    assert lease_ms <= demand.LEASE_MS
+    assert chat(second, key)[0] == 200
+    wait_until(lambda: counted(small) == (0, 0), within_s=30, what="nothing is in flight")
+    assert counted(small) == (0, 0)
 
 
 # --- Keys and usage -------------------------------------------------------------------------------
@@ -593,14 +620,14 @@ def test_a_gauge_of_the_replicas_becomes_the_custom_metric(town, gateway):
 
     small = town.service("small", metric=Metric.CUSTOM, gauge_name="queue_length")
     replica = town.start_process()
-    town.ready(small, replica)
     fetch(f"http://127.0.0.1:{replica.port}/gauge/42")
+    town.ready(small, replica)
 
     def read():
         told = demand.read(
             client=events.client(), workload_ids=[small.pk], window_s=60, now_s=int(time.time())
         )
-        total = list(told.buckets.get(small.pk, {}).values())
-        return any(bucket.gauge_milli == 42_000 * bucket.gauges > 0 for bucket in total)
+        return [bucket for bucket in told.buckets.get(small.pk, {}).values() if bucket.gauges]
 
-    wait_until(read, within_s=10, what="the gauge is recorded")
+    seconds = wait_until(read, within_s=30, what="the gauge is recorded")
+    assert {bucket.gauge_milli // bucket.gauges for bucket in seconds} == {42_000}
