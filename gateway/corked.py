@@ -24,7 +24,7 @@ class CorkedTransport:
         self._parts: list[bytes] = []
         self._held = 0
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a transport has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.uncorked, name)
 
     def write(self, data: bytes) -> None:

@@ -35,7 +35,7 @@ def readiness_path_field(help_text: Promise) -> forms.CharField:
     )
 
 
-def start_timeout_field(**options: Any) -> forms.IntegerField:  # noqa: ANN401 - a field's own
+def start_timeout_field(**options: Any) -> forms.IntegerField:
     """Return the field of how long a service may take to be ready, in seconds."""
     return forms.IntegerField(
         label=_("Ready within, seconds"), min_value=1, max_value=LONGEST_START_S, **options
