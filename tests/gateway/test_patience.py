@@ -25,7 +25,8 @@ async def test_silence_ends_the_block_as_a_timeout():
         await asyncio.Event().wait()
     # The task goes on as before: its cancellation was the block's own.
     task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
+    assert task is not None
+    assert task.cancelling() == 0
     watch.close()
 
 
