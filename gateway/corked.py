@@ -7,7 +7,7 @@ that carries the packet all the way to its reader: about a tenth of what a small
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -51,13 +51,15 @@ class CorkedTransport:
 class CorkedProtocol(HttpToolsProtocol):
     """Give it to uvicorn: ``--http gateway.corked:CorkedProtocol``."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    _corked: CorkedTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection."""
-        super().connection_made(CorkedTransport(transport, self.loop))
+        self._corked = CorkedTransport(cast("asyncio.Transport", transport), self.loop)
+        super().connection_made(cast("asyncio.Transport", self._corked))
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection on, without what joins writes of answers."""
-        corked = self.transport
-        corked.flush()
-        self.transport = corked.uncorked
+        self._corked.flush()
+        self.transport = self._corked.uncorked
         super().handle_websocket_upgrade()

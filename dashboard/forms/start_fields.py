@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 LONGEST_START_S = 86_400
 
 
-def command_field(help_text: Promise) -> forms.CharField:
+def command_field(help_text: StrOrPromise) -> forms.CharField:
     """Return the field of a command, written as in a shell."""
     area = forms.Textarea(attrs={"rows": 2})
     return forms.CharField(label=_("Command"), required=False, widget=area, help_text=help_text)
@@ -28,7 +30,7 @@ def variables_field(*, rows: int) -> forms.CharField:
     )
 
 
-def readiness_path_field(help_text: Promise) -> forms.CharField:
+def readiness_path_field(help_text: StrOrPromise) -> forms.CharField:
     """Return the field of the path that answers once a service is ready."""
     return forms.CharField(
         label=_("Readiness path"), required=False, max_length=200, help_text=help_text
