@@ -88,6 +88,7 @@ class WorkloadForm(StartFields, EngineFields, AssetFields):
     """What a person types; ``submission`` is what it means."""
 
     project = forms.TypedChoiceField(label=_("Project"), coerce=int)
+    pool = forms.ChoiceField(label=_("Node pool"), required=False)
     name = forms.CharField(label=_("Name"), max_length=63)
     kind = forms.ChoiceField(label=_("Kind"), choices=KINDS)
     gpu = forms.CharField(
@@ -134,6 +135,7 @@ class WorkloadForm(StartFields, EngineFields, AssetFields):
         self,
         *args: object,
         projects: Sequence[ProjectChoice],
+        pools: Sequence[str] = (),
         assets: Sequence[AssetRow] = (),
         devices: Sequence[DeviceSize] = (),
         offered: frozenset[Kind] = frozenset(Kind),
@@ -153,10 +155,18 @@ class WorkloadForm(StartFields, EngineFields, AssetFields):
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(project.id, project.name) for project in projects]
+        self._offer_pools(pools)
         for name, bound in self.fields.items():
             bound.widget.attrs["aria-describedby"] = f"about-{name}"
             if self.is_bound and name in self.errors:
                 bound.widget.attrs["aria-invalid"] = "true"
+
+    def _offer_pools(self, pools: Sequence[str]) -> None:
+        """Let one choose among several pools; of a single one there is nothing to ask."""
+        field = self.fields["pool"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in pools]
+        self.asks_pool = len(pools) > 1
 
     def clean_gpu(self) -> tuple[int, int]:
         """Return (devices, mGPU of each): 0.25 is one device's quarter, 2 is two whole devices."""

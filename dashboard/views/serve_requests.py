@@ -16,7 +16,7 @@ from access.listing import names_who_may
 from dashboard import problems
 from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
-from dashboard.views.submit import choices
+from dashboard.views.submit import choices, chosen_pool
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import serve_requests as operations
 from scheduler.operations.authority import Action, NotPermitted
@@ -64,21 +64,23 @@ def ask(request: HttpRequest) -> HttpResponse:
     pools = pool_state.list_pools(visible=signed_in.visible_to(request))
     if not projects or not pools:
         raise Http404
-    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
-    pool = (named or list(pools))[0]
+    pool = chosen_pool(request, pools)
     offered = frozenset({Kind.INFERENCE})
     if request.method == "GET":
         form = WorkloadForm(
             projects=projects,
             offered=offered,
-            initial={"project": projects[0].id},
-            **choices(request, pool_id=pool.id),
+            initial={"project": projects[0].id, "pool": pool.name},
+            **choices(request, pools=pools, pool_id=pool.id),
         )
         return _form(request, form)
     data = request.POST.copy()
     data["kind"] = Kind.INFERENCE.value
     form = WorkloadForm(
-        data, projects=projects, offered=offered, **choices(request, pool_id=pool.id)
+        data,
+        projects=projects,
+        offered=offered,
+        **choices(request, pools=pools, pool_id=pool.id),
     )
     if not form.is_valid():
         return _form(request, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -24,9 +25,10 @@ from scheduler.operations import assets, services, submissions, workloads
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
+from scheduler.queries import former, pool_state
 from scheduler.queries import nodes as node_queries
-from scheduler.queries import pool_state
 from scheduler.queries import workloads as queries
+from scheduler.queries.pool_state import PoolRow
 from scheduler.queries.workloads import ProjectChoice
 
 
@@ -45,18 +47,20 @@ def submit(request: HttpRequest) -> HttpResponse:
     pools = pool_state.list_pools(visible=signed_in.visible_to(request))
     if not projects or not pools:
         return _nothing_to_submit_to(request)
-    named = [pool for pool in pools if pool.name == request.GET.get("pool", "")]
-    pool = (named or list(pools))[0]
+    pool = chosen_pool(request, pools)
     if request.method == "GET":
         chosen = optional_int(request.GET.get("project"))
+        begun = _from_template(request) or _like_another(request, projects)
         form = WorkloadForm(
             projects=projects,
             offered=_offered_kinds(request, projects),
-            initial={"project": chosen or projects[0].id, **_from_template(request)},
-            **choices(request, pool_id=pool.id),
+            initial={"project": chosen or projects[0].id, "pool": pool.name, **begun},
+            **choices(request, pools=pools, pool_id=pool.id),
         )
         return _form_page(request, form)
-    form = WorkloadForm(request.POST, projects=projects, **choices(request, pool_id=pool.id))
+    form = WorkloadForm(
+        request.POST, projects=projects, **choices(request, pools=pools, pool_id=pool.id)
+    )
     if not form.is_valid():
         for problem in submissions.find_taken_name(
             project_id=form.cleaned_data.get("project"), name=form.cleaned_data.get("name")
@@ -80,8 +84,11 @@ def estimate(request: HttpRequest) -> HttpResponse:
     pools = pool_state.list_pools(visible=signed_in.visible_to(request))
     if not pools:
         raise Http404
+    pool = chosen_pool(request, pools)
     form = WorkloadForm(
-        request.POST, projects=open_projects(request), **choices(request, pool_id=pools[0].id)
+        request.POST,
+        projects=open_projects(request),
+        **choices(request, pools=pools, pool_id=pool.id),
     )
     form.is_valid()
     return render(
@@ -91,9 +98,16 @@ def estimate(request: HttpRequest) -> HttpResponse:
     )
 
 
-def choices(request: HttpRequest, *, pool_id: int) -> dict[str, Any]:
-    """Return what the form offers beside projects: assets, and the sizes of devices."""
+def chosen_pool(request: HttpRequest, pools: Sequence[PoolRow]) -> PoolRow:
+    """Return the pool that the form or the address names, else the first."""
+    wanted = request.POST.get("pool") or request.GET.get("pool", "")
+    return next((pool for pool in pools if pool.name == wanted), pools[0])
+
+
+def choices(request: HttpRequest, *, pools: Sequence[PoolRow], pool_id: int) -> dict[str, Any]:
+    """Return what the form offers beside projects: pools, assets, and the sizes of devices."""
     return {
+        "pools": [pool.name for pool in pools],
         "assets": asset_queries.list_assets(visible=signed_in.visible_to(request)),
         "devices": node_queries.list_device_sizes(pool_id=pool_id),
         "may_define": signed_in.authority(request).may_anywhere(Action.ASSETS),
@@ -112,6 +126,18 @@ def _from_template(request: HttpRequest) -> dict[str, object]:
     if found.row.project_id is not None:
         initial["project"] = found.row.project_id
     return initial
+
+
+def _like_another(request: HttpRequest, projects: tuple[ProjectChoice, ...]) -> dict[str, object]:
+    """Return what the form holds where it begins from what was submitted before."""
+    workload_id = optional_int(request.GET.get("like"))
+    if workload_id is None:
+        return {}
+    found = former.read_former(visible=signed_in.visible_to(request), workload_id=workload_id)
+    if found is None or found.project_id not in {project.id for project in projects}:
+        raise Http404
+    kept = {"submission": found.submission, "scaling": found.scaling}
+    return {**WorkloadForm.initial_of(kept), "project": found.project_id}
 
 
 def _keep_as_template(request: HttpRequest, form: WorkloadForm) -> HttpResponse:

@@ -100,6 +100,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "workload_start": Thing("workload", "post"),
     "workload_priority": Thing("workload", "post"),
     "workload_delete": Thing("workload", "post"),
+    "workload_outlook": Form(WORKLOAD),
     "workload_estimate": Form(WORKLOAD | {"kind": "inference"}),
     "assets": Page(asks=("kind=credential", "kind=template", "q={name}")),
     "asset_new": Form({"name": "mine", "scope": "project-{id}", "type": "git", "url": "git://h/x"}),
