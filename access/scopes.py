@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from access.models import AccessRule, Membership, User
 from access.roles import PERMISSIONS, Role
 from scheduler.operations.authority import Action
+from scheduler.queries.settings import read_settings
 from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
 
 NOBODY = Visibility()
@@ -18,7 +19,7 @@ Scope = tuple[str, int] | None
 
 
 def visibility_of(*, user: User) -> Visibility:
-    """Return what ``user`` may see now. One query; none for a superuser or an inactive user.
+    """Return what ``user`` may see now. At most two queries; none for a superuser or an inactive user.
 
     Scratch trees are seen only by whom a rule inside one of them names.
     """
@@ -42,6 +43,7 @@ def visibility_of(*, user: User) -> Visibility:
         department_ids=frozenset(rule[1] for rule in rules if rule[1] is not None),
         project_ids=frozenset(rule[2] for rule in rules if rule[2] is not None),
         scratch=scratch,
+        hides_others=not read_settings().show_others_in_use,
     )
 
 
@@ -97,7 +99,7 @@ class UserAuthority:
 
 
 def authority_of(*, user: User, door: str, address: str = "", token_id: int = 0) -> UserAuthority:
-    """Return the authority of ``user`` as it is now. At most two queries."""
+    """Return the authority of ``user`` as it is now. At most three queries."""
     roles: list[tuple[Scope, Role]] = []
     if user.is_active and user.is_superuser:
         roles.append((None, Role.SYSTEM_ADMIN))
@@ -118,7 +120,7 @@ def authority_of(*, user: User, door: str, address: str = "", token_id: int = 0)
 def narrowed(authority: UserAuthority, *, scope: Scope, read_only: bool = False) -> UserAuthority:
     """Return what is left of an authority inside a scope (None: all of it); never more than it was.
 
-    ``read_only`` leaves no action but to read the audit log. At most one query.
+    ``read_only`` leaves no action but to read the audit log. At most two queries.
     """
     if read_only:
         authority = replace(
@@ -142,7 +144,9 @@ def _inside_project(authority: UserAuthority, project_id: int, department_id: in
     return replace(
         authority,
         visible=Visibility(
-            project_ids=frozenset({project_id} if sees else ()), scratch=authority.visible.scratch
+            project_ids=frozenset({project_id} if sees else ()),
+            scratch=authority.visible.scratch,
+            hides_others=not read_settings().show_others_in_use,
         ),
         grants=tuple((inside, held) for scope, held in authority.grants if scope in covering),
         roles=tuple((inside, role) for scope, role in authority.roles if scope in covering),
@@ -163,6 +167,7 @@ def _inside_department(authority: UserAuthority, department_id: int) -> UserAuth
             department_ids=frozenset({department_id} if sees_all else ()),
             project_ids=visible.project_ids & ids,
             scratch=visible.scratch,
+            hides_others=not read_settings().show_others_in_use,
         ),
         grants=tuple((kept[scope], held) for scope, held in authority.grants if scope in kept),
         roles=tuple((kept[scope], role) for scope, role in authority.roles if scope in kept),

@@ -36,7 +36,7 @@ class NodeOut(Schema):
     last_seen_at: datetime | None
     devices: int
     held_mgpu: int
-    free_mgpu: int
+    free_mgpu: int | None
 
     @staticmethod
     def of(row: queries.NodeRow) -> NodeOut:

@@ -50,7 +50,8 @@ class DeviceDetail:
     processes: tuple[DeviceProcess, ...]
     #: What work outside of the reader's scope holds.
     others_mgpu: int
-    free_mgpu: int
+    #: None: not told, since the cluster's setting hides what others hold.
+    free_mgpu: int | None
 
     @property
     def granted_mib(self) -> int:
@@ -78,6 +79,7 @@ def read_device(*, visible: Visibility, node_name: str, index: int) -> DeviceDet
     seen = held.filter(replica__workload__project__in=projects.values("pk"))
     rows = seen.select_related("replica__workload__project").order_by("replica__booked_at", "id")
     processes = tuple(_process(row) for row in rows)
+    own_mgpu = sum(process.mgpu for process in processes)
     all_mgpu = int(held.aggregate(n=Sum("mgpu"))["n"] or 0)
     return DeviceDetail(
         node_name=device.node.name,
@@ -88,8 +90,8 @@ def read_device(*, visible: Visibility, node_name: str, index: int) -> DeviceDet
         virtual=device.virtual,
         healthy=device.healthy,
         processes=processes,
-        others_mgpu=all_mgpu - sum(process.mgpu for process in processes),
-        free_mgpu=WHOLE_GPU_MGPU - all_mgpu,
+        others_mgpu=all_mgpu - own_mgpu if visible.tells_others else 0,
+        free_mgpu=WHOLE_GPU_MGPU - all_mgpu if visible.tells_others else None,
     )
 
 

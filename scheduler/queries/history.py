@@ -15,8 +15,8 @@ from django.utils.translation import ngettext
 from scheduler import models
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import Level
-from scheduler.queries import reasons
 from scheduler.queries.phrases import Phrase, Span, duration, join, phrase, strong
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 Params = Mapping[str, object]
@@ -149,7 +149,7 @@ def read_decision(*, visible: Visibility, decision_id: int) -> DecisionRow | Non
         return None
     return replace(
         _decision(row, visible=visible),
-        checks=_checks(row),
+        checks=_checks(row, visible),
         victims=_victim_rows(row, visible),
         spared=_spared(row, visible),
     )
@@ -235,20 +235,13 @@ def _stop(row: models.Decision, visible: Visibility) -> Phrase:
 
 
 def _deny(row: models.Decision, visible: Visibility) -> Phrase:
-    waiting = reasons.why_waiting(
+    waiting = why_for(
+        visible=visible,
         code=str(row.params.get("code") or ""),
         numbers=row.params,
-        queue=_queue_name(row),
+        project=row.project,
     )
     return phrase(_("{workload}: {why}"), workload=_subject(row), why=waiting.why)
-
-
-def _queue_name(row: models.Decision) -> str:
-    """Return the name of the queue that a reason is about: the workload's project or its department."""
-    if row.project is None:
-        return ""
-    at_department = row.params.get("level") == Level.DEPARTMENT
-    return row.project.department.name if at_department else row.project.name
 
 
 def _scale(row: models.Decision, visible: Visibility) -> Phrase:
@@ -363,18 +356,21 @@ def _guarantee(row: models.Decision) -> Phrase:
     return ()
 
 
-def _checks(row: models.Decision) -> tuple[CheckRow, ...]:
+def _checks(row: models.Decision, visible: Visibility) -> tuple[CheckRow, ...]:
     return tuple(
-        CheckRow(text=_check_text(row, check), holds=bool(check.get("holds")))
+        CheckRow(text=_check_text(row, check, visible), holds=bool(check.get("holds")))
         for check in _list(row.params, "checks")
     )
 
 
-def _check_text(row: models.Decision, check: Params) -> str:
+def _check_text(row: models.Decision, check: Params, visible: Visibility) -> str:
+    """Return a comparison with its figures; those of a department only to whom they may be told."""
     at_project = check.get("level") == Level.PROJECT
     name = ""
     if row.project is not None:
         name = row.project.name if at_project else row.project.department.name
+        if not at_project and not visible.tells_of(row.project.department_id):
+            return _("{queue} as a whole").format(queue=name)
     return _("{queue}: {have} + {asked} within {bound}").format(
         queue=name,
         have=format_gpu(_int(check, "have_mgpu")),

@@ -30,7 +30,8 @@ class DeviceRow:
     memory_mib: int | None
     virtual: bool
     healthy: bool
-    free_mgpu: int
+    #: None: not told, since the cluster's setting hides what others hold.
+    free_mgpu: int | None
     held: tuple[OnDevice, ...]
 
 
@@ -40,7 +41,8 @@ class NodeRow:
 
     node: NodeState
     held_mgpu: int
-    free_mgpu: int
+    #: As a device's.
+    free_mgpu: int | None
     devices: tuple[DeviceRow, ...]
 
 
@@ -82,14 +84,15 @@ def _node(state: PoolState, node: NodeState) -> NodeRow:
                 memory_mib=device.memory_mib,
                 virtual=device.virtual,
                 healthy=device.healthy,
-                free_mgpu=WHOLE_GPU_MGPU - used_mgpu,
+                free_mgpu=WHOLE_GPU_MGPU - used_mgpu if state.tells_others else None,
                 held=tuple(held[device.id]),
             )
         )
+    held_mgpu = sum(part.mgpu for device in devices for part in device.held)
     return NodeRow(
         node=node,
-        held_mgpu=sum(WHOLE_GPU_MGPU - device.free_mgpu for device in devices),
-        free_mgpu=sum(device.free_mgpu for device in devices),
+        held_mgpu=held_mgpu,
+        free_mgpu=WHOLE_GPU_MGPU * len(devices) - held_mgpu if state.tells_others else None,
         devices=tuple(devices),
     )
 

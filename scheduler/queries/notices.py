@@ -15,10 +15,11 @@ from django.utils.translation import gettext as _
 from scheduler import models
 from scheduler.core.notices import KIND_OF, PAGE, Kind
 from scheduler.core.units import UNLIMITED_MGPU, format_gpu
-from scheduler.core.vocabulary import Level, Phase
-from scheduler.queries import history, reasons
+from scheduler.core.vocabulary import Phase
+from scheduler.queries import history
 from scheduler.queries.alert_words import alert_in_words
 from scheduler.queries.phrases import Phrase, Span, duration, join, phrase, strong
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 SHOWN = 200
@@ -203,7 +204,7 @@ def _taken(row: models.Notification, visible: Visibility) -> Phrase:
         other=_others([row], visible),
         amount=format_gpu(freed_mgpu) if isinstance(freed_mgpu, int) else "?",
     )
-    return join((words, _back(row.workload)))
+    return join((words, _back(row.workload, visible)))
 
 
 def _others(rows: Sequence[models.Notification], visible: Visibility) -> Phrase:
@@ -227,7 +228,7 @@ def _others(rows: Sequence[models.Notification], visible: Visibility) -> Phrase:
     return join(names.values(), separator=_(", "))
 
 
-def _back(workload: models.Workload | None) -> Phrase:
+def _back(workload: models.Workload | None, visible: Visibility) -> Phrase:
     """Say when it will be back, as far as can be known: what it waits for, or that it runs."""
     if workload is None:
         return ()
@@ -238,12 +239,11 @@ def _back(workload: models.Workload | None) -> Phrase:
         return phrase(_("It waits for its turn and starts again by itself."))
     if phase is not Phase.PENDING:
         return ()
-    at_department = workload.reason.get("level") == Level.DEPARTMENT
-    project = workload.project
-    found = reasons.why_waiting(
+    found = why_for(
+        visible=visible,
         code=workload.reason_code,
         numbers=workload.reason,
-        queue=project.department.name if at_department else project.name,
+        project=workload.project,
     )
     return found.runs_when or phrase(_("It waits for its turn and starts again by itself."))
 

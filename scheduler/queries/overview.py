@@ -134,7 +134,7 @@ def _tiles(state: PoolState, the_map: ClusterMap, tree: QueueTree, *, now: datet
         for device in node.devices
         if device.healthy
     ]
-    shown = not state.partial or state.cluster.show_others_in_use
+    shown = state.tells_others
     free = [WHOLE_GPU_MGPU - device.allocated_mgpu for device in schedulable]
     return Tiles(
         gpus=len(devices),

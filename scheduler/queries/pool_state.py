@@ -137,6 +137,11 @@ class PoolState:
     #: Departments whose own figures may be shown; of the others only the name.
     open_department_ids: frozenset[int]
 
+    @property
+    def tells_others(self) -> bool:
+        """Test whether amounts in use by others may be told, without names."""
+        return not self.partial or self.cluster.show_others_in_use
+
 
 def list_pools(*, visible: Visibility) -> tuple[PoolRow, ...]:
     """Return the pools that may be chosen, the oldest first."""

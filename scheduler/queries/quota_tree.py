@@ -57,6 +57,10 @@ class QuotaTree:
     #: What the healthy devices of the pool have; what of it is held, by whomever.
     capacity_mgpu: int
     allocated_mgpu: int
+    #: Of all departments its reader sees: sums and parts of the whole may be told.
+    whole: bool = True
+    #: What others hold may be told as an amount.
+    tells_others: bool = True
 
     def row(self, key: Key) -> QuotaRow | None:
         """Return the row of a department or project, or None where it is not there."""
@@ -128,6 +132,8 @@ def read_pool_tree(*, visible: Visibility, pool: PoolRow) -> QuotaTree:
         rows=tuple(rows),
         capacity_mgpu=devices.count() * WHOLE_GPU_MGPU,
         allocated_mgpu=sum(each.mgpu for held in holds.values() for each in held),
+        whole=visible.cluster,
+        tells_others=visible.tells_others,
     )
 
 

@@ -36,12 +36,16 @@ class Waiting:
         return f"{plain(self.why)} {plain(self.runs_when)}".strip()
 
 
-def why_waiting(*, code: str, numbers: Numbers, queue: str) -> Waiting:
+def why_waiting(*, code: str, numbers: Numbers, queue: str, told: bool = True) -> Waiting:
     """Return the sentences for a reason; ``queue`` is the project or department that it is about.
+
+    ``told`` False: without figures that come of what others hold.
 
     Raises:
         KeyError: a reason that has no sentence.
     """
+    if not told:
+        numbers = _own_figures(numbers)
     if not code:
         return Waiting(
             why=phrase(_("Waits for the scheduler's next cycle.")), runs_when=(), code=""
@@ -57,6 +61,14 @@ def why_waiting(*, code: str, numbers: Numbers, queue: str) -> Waiting:
     )
 
 
+def _own_figures(numbers: Numbers) -> Numbers:
+    """Return the figures of the workload and of its own project: what is asked for, and its own bounds."""
+    kept = {"code", "resource", "level", "queue", "requested", "never", "next_try_at_us", "lacks"}
+    if numbers.get("level") != Level.DEPARTMENT:
+        kept |= {"limit", "quota", "allocated"}
+    return {name: value for name, value in numbers.items() if name in kept}
+
+
 def lacks_in_words(numbers: Numbers) -> tuple[str, ...]:
     """Return what how many nodes lack, the most frequent first."""
     lacks = numbers.get("lacks")
@@ -69,6 +81,12 @@ def lacks_in_words(numbers: Numbers) -> tuple[str, ...]:
 def _over_limit(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
     resource = str(numbers.get("resource") or "gpu")
     held, limit, asked = (_int(numbers, key) for key in ("allocated", "limit", "requested"))
+    if "limit" not in numbers:
+        return phrase(
+            _("Over department limit: {queue} has no room for the {asked} that this asks for."),
+            queue=strong(queue),
+            asked=_amount(asked, resource),
+        ), phrase(_("Runs when enough of it is released or its limit is raised."))
     template = (
         _("Over department limit: {queue} holds {held} of {limit} and this asks for {asked}.")
         if numbers.get("level") == Level.DEPARTMENT
@@ -90,6 +108,15 @@ def _over_limit(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
 def _over_quota(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
     resource = str(numbers.get("resource") or "gpu")
     protected, quota, asked = (_int(numbers, key) for key in ("allocated", "quota", "requested"))
+    if "quota" not in numbers:
+        return phrase(
+            _(
+                "It can't be interrupted, so it may not borrow, and the guarantee of {queue} has no "
+                "room for the {asked} that this asks for."
+            ),
+            queue=strong(queue),
+            asked=_amount(asked, resource),
+        ), phrase(_("Runs when “May be interrupted” is set to yes, so that it may borrow."))
     why = phrase(
         _(
             "It can't be interrupted, so it may not borrow: {queue} guarantees {quota}, of which "
@@ -120,6 +147,11 @@ def _no_node(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
 def _too_little(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
     resource = str(numbers.get("resource") or "gpu")
     free, asked = _int(numbers, "free"), _int(numbers, "requested")
+    if "free" not in numbers:
+        return phrase(
+            _("Not enough is free on the nodes that match: this asks for {asked}."),
+            asked=_amount(asked, resource),
+        ), phrase(_("Runs when enough becomes free."))
     why = phrase(
         _("Not enough is free: {free} on the nodes that match, and this asks for {asked}."),
         free=_amount(free, resource),
@@ -131,10 +163,16 @@ def _too_little(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
 
 def _fragmented(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
     free, largest, asked = (_int(numbers, key) for key in ("free", "largest", "requested"))
-    why = phrase(
-        _("Enough is free, but in pieces: {free} in all, the largest single slot is {largest}."),
-        free=_amount(free, "gpu"),
-        largest=_amount(largest, "gpu"),
+    why = (
+        phrase(
+            _(
+                "Enough is free, but in pieces: {free} in all, the largest single slot is {largest}."
+            ),
+            free=_amount(free, "gpu"),
+            largest=_amount(largest, "gpu"),
+        )
+        if "free" in numbers
+        else phrase(_("Enough is free, but in pieces."))
     )
     if asked >= WHOLE_GPU_MGPU:
         return why, phrase(

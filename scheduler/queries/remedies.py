@@ -65,10 +65,15 @@ def list_remedies(
             text=_in_words(each, workload, visible),
             interrupts_others=each.interrupts > 0,
             interrupts=each.interrupts if visible.cluster else None,
-            value=each.value,
+            value=each.value if _tells_value(each, workload, visible) else None,
         )
         for each in found
     )
+
+
+def _tells_value(remedy: Remedy, workload: models.Workload, visible: Visibility) -> bool:
+    """Test whether the figure is the reader's: that of a department tells what others hold of it."""
+    return remedy.level is not Level.DEPARTMENT or visible.tells_of(workload.project.department_id)
 
 
 def _in_words(remedy: Remedy, workload: models.Workload, visible: Visibility) -> Phrase:
@@ -84,6 +89,13 @@ def _in_words(remedy: Remedy, workload: models.Workload, visible: Visibility) ->
         case Way.MINIMUM:
             text = ngettext("Ask for {n} replica at once.", "Ask for {n} replicas at once.", value)
             return phrase(text, n=strong(value))
+        case Way.QUOTA | Way.LIMIT if not _tells_value(remedy, workload, visible):
+            text = (
+                _("Raise the guarantee of {queue}.")
+                if remedy.way is Way.QUOTA
+                else _("Raise the limit of {queue}.")
+            )
+            return phrase(text, queue=strong(_queue_name(remedy, workload)))
         case Way.QUOTA:
             return phrase(
                 _("Raise the guarantee of {queue} to {gpu}."),

@@ -14,8 +14,9 @@ from django.utils import translation
 from scheduler import models
 from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU
-from scheduler.core.vocabulary import Kind, Level, Phase, ReplicaPhase
-from scheduler.queries import reasons
+from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.queries.reasons_for import why_for
+from scheduler.queries.settings import read_settings
 from scheduler.queries.visibility import Visibility
 
 NANO = 10**9
@@ -209,7 +210,11 @@ def _why(row: models.Workload) -> str:
     if row.phase == Phase.PENDING and row.failures and row.failure.get("message"):
         return f"The last start failed: {row.failure['message']}."
     if row.phase == Phase.PENDING and row.reason_code:
-        at_department = row.reason.get("level") == Level.DEPARTMENT
-        queue = row.project.department.name if at_department else row.project.name
-        return reasons.why_waiting(code=row.reason_code, numbers=row.reason, queue=queue).text
+        caller = Visibility(
+            project_ids=frozenset({row.project_id}),
+            hides_others=not read_settings().show_others_in_use,
+        )
+        return why_for(
+            visible=caller, code=row.reason_code, numbers=row.reason, project=row.project
+        ).text
     return "A replica is starting."

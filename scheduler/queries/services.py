@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from django.db.models import Max, QuerySet
 
 from scheduler import models
-from scheduler.core.vocabulary import END_PHASES, Kind, Level, Phase, ReplicaPhase
+from scheduler.core.vocabulary import END_PHASES, Kind, Phase, ReplicaPhase
 from scheduler.queries import reasons, service_latencies, timeline
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 SERIES = timedelta(hours=1)
@@ -112,7 +113,7 @@ def list_services(*, visible: Visibility) -> tuple[ServiceRow, ...]:
         .exclude(phase__in=[Phase.STOPPED, Phase.COMPLETED])
         .order_by("project__name", "name")
     )
-    return tuple(_rows(rows))
+    return tuple(_rows(rows, visible))
 
 
 def read_service(*, visible: Visibility, workload_id: int, now: datetime) -> ServiceDetail | None:
@@ -123,7 +124,7 @@ def read_service(*, visible: Visibility, workload_id: int, now: datetime) -> Ser
     lines = timeline.list_timeline(visible=visible, workload=workload)
     points = models.ScalingPoint.objects.filter(workload=workload, at__gte=now - SERIES)
     return ServiceDetail(
-        row=next(iter(_rows([workload]))),
+        row=next(iter(_rows([workload], visible))),
         project_id=workload.project_id,
         department_id=workload.project.department_id,
         terms=_terms(_service_of(workload)),
@@ -144,7 +145,7 @@ def _service_of(workload: models.Workload) -> models.InferenceService:
     return getattr(workload, "service", None) or models.InferenceService(workload=workload)
 
 
-def _rows(workloads: Sequence[models.Workload]) -> Iterable[ServiceRow]:
+def _rows(workloads: Sequence[models.Workload], visible: Visibility) -> Iterable[ServiceRow]:
     ids = [workload.pk for workload in workloads]
     running: dict[int, int] = defaultdict(int)
     alive = models.Replica.objects.filter(workload__in=ids, phase=ReplicaPhase.RUNNING)
@@ -152,7 +153,7 @@ def _rows(workloads: Sequence[models.Workload]) -> Iterable[ServiceRow]:
         running[workload_id] += 1
     points = _last_points(ids)
     for workload in workloads:
-        yield _row(workload, running[workload.pk], points.get(workload.pk))
+        yield _row(workload, running[workload.pk], points.get(workload.pk), visible)
 
 
 def _last_points(ids: Sequence[int]) -> dict[int, models.ScalingPoint]:
@@ -166,11 +167,14 @@ def _last_points(ids: Sequence[int]) -> dict[int, models.ScalingPoint]:
     return {point.workload_id: point for point in points}
 
 
-def _row(workload: models.Workload, running: int, point: models.ScalingPoint | None) -> ServiceRow:
+def _row(
+    workload: models.Workload,
+    running: int,
+    point: models.ScalingPoint | None,
+    visible: Visibility,
+) -> ServiceRow:
     service = _service_of(workload)
     waits = bool(workload.reason_code) and Phase(workload.phase) not in END_PHASES
-    at_department = workload.reason.get("level") == Level.DEPARTMENT
-    queue = workload.project.department.name if at_department else workload.project.name
     return ServiceRow(
         id=workload.pk,
         name=workload.name,
@@ -192,7 +196,12 @@ def _row(workload: models.Workload, running: int, point: models.ScalingPoint | N
         latency_ms=point.latency_ms if point else None,
         cold_start_ms=service.last_cold_start_ms,
         draining=len(service.draining),
-        reason=reasons.why_waiting(code=workload.reason_code, numbers=workload.reason, queue=queue)
+        reason=why_for(
+            visible=visible,
+            code=workload.reason_code,
+            numbers=workload.reason,
+            project=workload.project,
+        )
         if waits
         else None,
     )

@@ -16,6 +16,7 @@ class ClusterSettings:
     currency: str
     forbid_oversubscription: bool
     fair_share_reclaim: bool
+    show_others_in_use: bool
 
 
 def read_settings() -> ClusterSettings:
@@ -27,4 +28,5 @@ def read_settings() -> ClusterSettings:
         currency=row.currency,
         forbid_oversubscription=row.forbid_oversubscription,
         fair_share_reclaim=row.fair_share_reclaim,
+        show_others_in_use=row.show_others_in_use,
     )

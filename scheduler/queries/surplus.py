@@ -20,14 +20,18 @@ class Share:
 
     permille: int
     #: What it would get now of what is idle and within the parent's limit; no more than its own limit.
-    mgpu: int
+    #: None: not told, since the cluster's setting hides what others hold.
+    mgpu: int | None
 
 
 def find_shares(tree: QuotaTree) -> dict[Key, Share]:
-    """Return the share of each row that may borrow, as the core divides it."""
+    """Return the share of each row that may borrow, as the core divides it.
+
+    Only where the reader sees all siblings: of what is divided with others no part is known.
+    """
     groups: dict[_Group, list[QuotaRow]] = defaultdict(list)
     for row in tree.rows:
-        if row.quota.over_quota and row.known:
+        if row.quota.over_quota and row.known and _sees_siblings(tree, row):
             parent_id = row.department_id if row.level is Level.PROJECT else 0
             groups[parent_id, row.quota.rank].append(row)
     shares: dict[Key, Share] = {}
@@ -37,8 +41,16 @@ def find_shares(tree: QuotaTree) -> dict[Key, Share]:
         parts = _divided(rows, 1000, dict.fromkeys(room, 1000))
         amounts = _divided(rows, idle_mgpu, room)
         for row in rows:
-            shares[row.key] = Share(permille=parts[row.id], mgpu=amounts[row.id])
+            mgpu = amounts[row.id] if tree.tells_others else None
+            shares[row.key] = Share(permille=parts[row.id], mgpu=mgpu)
     return shares
+
+
+def _sees_siblings(tree: QuotaTree, row: QuotaRow) -> bool:
+    if row.level is Level.DEPARTMENT:
+        return tree.whole
+    parent = tree.row((Level.DEPARTMENT, row.department_id))
+    return parent is not None and parent.known
 
 
 def _divided(rows: Sequence[QuotaRow], total: int, room: Mapping[int, int]) -> dict[int, int]:
@@ -62,6 +74,5 @@ def _idle_mgpu(tree: QuotaTree, row: QuotaRow) -> int:
     if row.level is Level.DEPARTMENT:
         return free_mgpu
     parent = tree.row((Level.DEPARTMENT, row.department_id))
-    if parent is None or not parent.known:
-        return free_mgpu
+    assert parent is not None
     return min(free_mgpu, max(0, parent.quota.effective_limit_mgpu - parent.held_mgpu))

@@ -11,9 +11,9 @@ from django.utils.translation import gettext_noop, ngettext
 
 from scheduler import models
 from scheduler.core.units import format_gpu
-from scheduler.core.vocabulary import Level
-from scheduler.queries import history, reasons, waiting
+from scheduler.queries import history, waiting
 from scheduler.queries.phrases import Phrase, duration, phrase, strong
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 SHOWN = 200
@@ -71,15 +71,12 @@ def _placed(row: Event, visible: Visibility) -> Phrase:
 
 
 def _waits(row: Event, visible: Visibility) -> Phrase:
-    queue = ""
-    project = row.decision.project if row.decision is not None else None
-    if project is not None:
-        at_department = row.params.get("level") == Level.DEPARTMENT
-        queue = project.department.name if at_department else project.name
-    found = reasons.why_waiting(
-        code=str(row.params.get("code") or ""), numbers=row.params, queue=queue
-    )
-    return found.why
+    return why_for(
+        visible=visible,
+        code=str(row.params.get("code") or ""),
+        numbers=row.params,
+        project=row.decision.project if row.decision is not None else None,
+    ).why
 
 
 def _interrupted(template: str) -> Callable[[Event, Visibility], Phrase]:

@@ -17,6 +17,22 @@ class Visibility:
     project_ids: frozenset[int] = frozenset()
     #: Scratch trees of verifications are shown only where asked for.
     scratch: bool = False
+    #: The cluster's setting: nothing of what others hold is told, nor the figures of a department that
+    #: one sees in part.
+    hides_others: bool = False
+
+    def sees_department(self, department_id: int) -> bool:
+        """Test whether a scope covers the whole department."""
+        return self.cluster or department_id in self.department_ids
+
+    @property
+    def tells_others(self) -> bool:
+        """Test whether amounts in use by others may be told, without names."""
+        return self.cluster or not self.hides_others
+
+    def tells_of(self, department_id: int) -> bool:
+        """Test whether the figures of a department that blocks one's own request may be told."""
+        return self.sees_department(department_id) or self.tells_others
 
     def projects(self, *, prefix: str = "") -> Q:
         """Return the filter on a relation to projects, reached by ``prefix`` (such as "project__")."""

@@ -86,8 +86,12 @@ def why_it_waits(state: PoolState, workload: WorkloadState) -> reasons.Waiting:
     """Return the reason of one workload, with what is being vacated for it or was taken from it."""
     if workload.nominated:
         return reasons.Waiting(why=_vacating(state, workload), runs_when=(), code="Nominated")
+    department_id = state.projects[workload.project_id].department_id
     found = reasons.why_waiting(
-        code=workload.reason_code, numbers=workload.reason, queue=_queue_name(state, workload)
+        code=workload.reason_code,
+        numbers=workload.reason,
+        queue=_queue_name(state, workload),
+        told=department_id in state.open_department_ids or state.tells_others,
     )
     if not workload.interruptions:
         return found

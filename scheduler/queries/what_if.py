@@ -12,9 +12,9 @@ from scheduler.core.instants import to_us
 from scheduler.core.plan import Start
 from scheduler.core.preview import Preview
 from scheduler.core.snapshot import Snapshot, Workload
-from scheduler.core.vocabulary import Level
 from scheduler.queries import history, reasons, snapshots
 from scheduler.queries.quota_preview import Loss, Seen, Touched
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 
@@ -75,11 +75,8 @@ def preview_submission(
     hold = next((each for each in after.holds if each.workload_id == asked.id), None)
     reason = None
     if hold is not None and not after.runs(asked.id):
-        at_department = hold.level is Level.DEPARTMENT
-        reason = reasons.why_waiting(
-            code=hold.reason.value,
-            numbers=hold.numbers(),
-            queue=project.department.name if at_department else project.name,
+        reason = why_for(
+            visible=visible, code=hold.reason.value, numbers=hold.numbers(), project=project
         )
     borrowed_mgpu = _borrowed_mgpu(loaded.snapshot, asked, after)
     if after.runs(asked.id):

@@ -10,7 +10,7 @@ from enum import StrEnum
 from django.db.models import Q, QuerySet
 
 from scheduler import models
-from scheduler.core.vocabulary import Kind, Level, Phase, ReplicaPhase
+from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.queries import history, keyset, reasons, timeline, waiting
 from scheduler.queries.pool_state import (
     PoolState,
@@ -19,6 +19,7 @@ from scheduler.queries.pool_state import (
     find_pool,
     load_pool_state,
 )
+from scheduler.queries.reasons_for import why_for
 from scheduler.queries.services import running_of
 from scheduler.queries.visibility import Visibility
 
@@ -195,7 +196,7 @@ def list_workloads(
     )
     state = load_pool_state(visible=visible, pool=pool, only=frozenset(row.pk for row in found))
     return WorkloadPage(
-        rows=tuple(_row(row, state) for row in found), total=total, next_after=next_after
+        rows=tuple(_row(row, state, visible) for row in found), total=total, next_after=next_after
     )
 
 
@@ -219,7 +220,7 @@ def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | 
     state = load_pool_state(visible=visible, pool_name=row.pool.name, only=frozenset({row.pk}))
     ended = Phase(row.phase) in (Phase.COMPLETED, Phase.FAILED, Phase.STOPPED, Phase.PENDING)
     return WorkloadDetail(
-        row=_row(row, state),
+        row=_row(row, state, visible),
         project_id=row.project_id,
         department_id=row.project.department_id,
         devices=row.devices,
@@ -262,7 +263,7 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
     return rows
 
 
-def _row(row: models.Workload, state: PoolState | None) -> WorkloadRow:
+def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> WorkloadRow:
     replicas = [r for r in state.replicas if r.workload_id == row.id] if state else []
     loads = [r.utilization_permille for r in replicas if r.utilization_permille is not None]
     return WorkloadRow(
@@ -284,7 +285,7 @@ def _row(row: models.Workload, state: PoolState | None) -> WorkloadRow:
         idle=bool(replicas) and all(r.idle for r in replicas),
         since=row.phase_since,
         submitted_at=row.submitted_at,
-        reason=_reason(row, state) if row.phase == Phase.PENDING else None,
+        reason=_reason(row, state, visible) if row.phase == Phase.PENDING else None,
         checkpoint=waiting.mark_in_words(row.checkpoint),
         replicas=_running_of(row, replicas),
     )
@@ -297,16 +298,11 @@ def _running_of(row: models.Workload, replicas: Sequence[ReplicaState]) -> str:
     return running_of(running, row.min_replicas, row.max_replicas)
 
 
-def _reason(row: models.Workload, state: PoolState | None) -> reasons.Waiting:
+def _reason(row: models.Workload, state: PoolState | None, visible: Visibility) -> reasons.Waiting:
     known = state.workloads.get(row.id) if state else None
     if state is not None and known is not None:
         return waiting.why_it_waits(state, known)
-    at_department = row.reason.get("level") == Level.DEPARTMENT
-    return reasons.why_waiting(
-        code=row.reason_code,
-        numbers=row.reason,
-        queue=row.project.department.name if at_department else row.project.name,
-    )
+    return why_for(visible=visible, code=row.reason_code, numbers=row.reason, project=row.project)
 
 
 def _place(state: PoolState, workload_id: int) -> str:
