@@ -193,6 +193,15 @@ class Books:
         self.log.append(position)
 
 
+def changed_since(log: list[int], seen: int, now: list[int]) -> set[int]:
+    """Return the nodes that changed since ``log`` had come to ``seen``; ``now`` is the books' log by now,
+    another one where they were copied meanwhile.
+    """
+    if log is now:
+        return set(log[seen:])
+    return {*log[seen:], *now}
+
+
 def open_books(nodes: tuple[Node, ...]) -> Books:
     """Return the books of an empty cluster. ``nodes`` are sorted by name and keep their positions."""
     return Books([NodeBook(node, position=at) for at, node in enumerate(nodes)])

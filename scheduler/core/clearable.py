@@ -1,11 +1,12 @@
 """What would be free if all that one department may take back were gone: a bound on every reclaim.
 
 Kept from search to search, and brought up to date only where something changed since the last one.
+What every department may take back is counted once; each adds what only itself may take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler.core.books import Books
 from scheduler.core.placement import SlotCount
@@ -14,19 +15,9 @@ from scheduler.core.roster import Roster
 from scheduler.core.shape import Shape
 
 
-def is_source(project: Queue, own: Queue) -> bool:
-    """Test whether a project of department ``own`` may take back what ``project`` holds: it is above
-    its bar, and so is its department if that is another one.
-    """
-    if not project.is_above_bar:
-        return False
-    department = project.department
-    assert department is not None
-    return department is own or department.is_above_bar
-
-
-class Clearable:
-    """Books without what the projects of one department may take back.
+class Cleared:
+    """Books without what every department may take back: what projects above their bar hold, where
+    their department is above its own too.
 
     It follows the log of the books that it was made from, which is also to name each node on which
     other work may be interrupted than before, and ``crossings``: projects that came above their bar
@@ -34,14 +25,13 @@ class Clearable:
     """
 
     __slots__ = (
-        "_books",
         "_counts",
         "_crossed",
-        "_crossings",
         "_later",
-        "_own",
-        "_roster",
         "_seen",
+        "books",
+        "crossings",
+        "roster",
         "sources",
     )
 
@@ -49,18 +39,16 @@ class Clearable:
         self,
         later: Books,
         *,
-        own: Queue,
         projects: Iterable[Queue],
         roster: Roster,
         crossings: Sequence[Queue],
     ) -> None:
         self._later = later
-        self._own = own
-        self._roster = roster
-        self._crossings = crossings
+        self.roster = roster
+        self.crossings = crossings
         #: The projects that could be taken from, by id.
-        self.sources = {each.id: each for each in projects if is_source(each, own)}
-        self._books = later.copy()
+        self.sources = {each.id: each for each in projects if _gives_to_all(each)}
+        self.books = later.copy()
         self._seen = len(later.log)
         self._crossed = len(crossings)
         self._counts: dict[Shape, SlotCount] = {}
@@ -69,7 +57,7 @@ class Clearable:
                 if roster.is_interruptible(job):
                     for held in job.held:
                         if held.place.node >= 0:
-                            node = self._books.nodes[held.place.node]
+                            node = self.books.nodes[held.place.node]
                             node.move(job.shape, held.place.devices, 1)
 
     def slots(self, shape: Shape) -> SlotCount:
@@ -77,40 +65,182 @@ class Clearable:
         self.follow()
         count = self._counts.get(shape)
         if count is None:
-            count = self._counts[shape] = SlotCount(self._books, shape)
+            count = self._counts[shape] = SlotCount(self.books, shape)
         count.follow()
         return count
 
     def follow(self) -> None:
         """Bring everything up to date."""
         log = self._later.log
-        stale = set(log[self._seen :])
-        self._seen = len(log)
-        if self._crossed != len(self._crossings):
-            for project in set(self._crossings[self._crossed :]):
-                stale.update(self._nodes_of_change(project))
-            self._crossed = len(self._crossings)
+        stale: set[int] = set()
+        if self._seen != len(log):
+            stale.update(log[self._seen :])
+            self._seen = len(log)
+        if self._crossed != len(self.crossings):
+            for project in set(self.crossings[self._crossed :]):
+                if turn(self.sources, project, is_source=_gives_to_all(project)):
+                    stale |= nodes_of(self.roster, project)
+            self._crossed = len(self.crossings)
         for position in stale:
-            self._renew(position)
+            self.books.nodes[position].set_to(self._later.nodes[position])
+            clear(self.books, self.roster, position, self.sources)
+            self.books.log.append(position)
 
-    def _nodes_of_change(self, project: Queue) -> set[int]:
-        """Return the nodes on which it matters that ``project`` became a source, or ceased to be one."""
-        is_now = is_source(project, self._own)
-        if is_now == (project.id in self.sources):
-            return set()
-        if is_now:
-            self.sources[project.id] = project
+
+class Clearable:
+    """What one department may take back: of every borrower, and of its own projects although it stands
+    within its bar itself.
+    """
+
+    __slots__ = ("_at", "_cleared", "_crossed", "_extra", "_gains", "_own", "_touched", "log")
+
+    def __init__(self, cleared: Cleared, own: Queue, projects: Iterable[Queue]) -> None:
+        cleared.follow()
+        self._cleared = cleared
+        self._own = own
+        #: The projects that only its own department may take from, by id.
+        self._extra = {each.id: each for each in projects if _gives_to_own(each)}
+        #: Nodes that these hold something on, or did.
+        self._touched: set[int] = set()
+        for project in self._extra.values():
+            self._touched |= nodes_of(cleared.roster, project)
+        self._at = len(cleared.books.log)
+        self._crossed = len(cleared.crossings)
+        #: Nodes on which these held other than before, one after the other.
+        self.log: list[int] = []
+        self._gains: dict[Shape, _Gain] = {}
+
+    def sources(self) -> list[Queue]:
+        """Return the projects that could be taken from."""
+        self._follow()
+        return [*self._cleared.sources.values(), *self._extra.values()]
+
+    def takes(self, shape: Shape, count: int) -> bool:
+        """Test whether ``count`` replicas of ``shape`` would fit."""
+        total = self._cleared.slots(shape).total
+        if total >= count:
+            return True
+        self._follow()
+        return bool(self._extra) and total + self._gain_of(shape).total >= count
+
+    def by_node(self, shape: Shape) -> Mapping[int, int]:
+        """Return, by node, how many replicas of ``shape`` would fit."""
+        self._follow()
+        by_node = self._cleared.slots(shape).by_node
+        if not self._extra:
+            return by_node
+        merged = dict(by_node)
+        for position, gain in self._gain_of(shape).by_node.items():
+            merged[position] += gain
+        return merged
+
+    def _gain_of(self, shape: Shape) -> _Gain:
+        count = self._cleared.slots(shape)
+        gain = self._gains.get(shape)
+        if gain is None:
+            gain = self._gains[shape] = _Gain(self.log)
+            stale: Iterable[int] = self._touched
         else:
-            del self.sources[project.id]
-        jobs = self._roster.running[project.id].values()
-        return {held.place.node for job in jobs for held in job.held if held.place.node >= 0}
+            stale = set(self.log[gain.at :])
+        for position in stale:
+            before = count.by_node.get(position)
+            if before is not None:
+                gain.set(position, self._slots_on(position, shape) - before)
+        gain.at = len(self.log)
+        return gain
 
-    def _renew(self, position: int) -> None:
-        node = self._books.nodes[position]
-        node.set_to(self._later.nodes[position])
-        for job in self._roster.jobs_on(position):
-            if job.project.id in self.sources and self._roster.is_interruptible(job):
-                for held in job.held:
-                    if held.place.node == position:
-                        node.move(job.shape, held.place.devices, 1)
-        self._books.log.append(position)
+    def _slots_on(self, position: int, shape: Shape) -> int:
+        """Return how many replicas would fit on one node."""
+        books, roster = self._cleared.books, self._cleared.roster
+        clear(books, roster, position, self._extra)
+        slots = books.nodes[position].slots(shape)
+        clear(books, roster, position, self._extra, sign=-1)
+        return slots
+
+    def _follow(self) -> None:
+        cleared = self._cleared
+        cleared.follow()
+        if self._crossed != len(cleared.crossings):
+            for project in set(cleared.crossings[self._crossed :]):
+                if project.department is not self._own:
+                    continue
+                if turn(self._extra, project, is_source=_gives_to_own(project)):
+                    positions = nodes_of(cleared.roster, project)
+                    self._touched |= positions
+                    self.log.extend(positions)
+            self._crossed = len(cleared.crossings)
+        log = cleared.books.log
+        if self._at != len(log):
+            for position in set(log[self._at :]):
+                if position not in self._touched:
+                    if self._extra.keys().isdisjoint(cleared.roster.by_project_on(position)):
+                        continue
+                    self._touched.add(position)
+                self.log.append(position)
+            self._at = len(log)
+
+
+class _Gain:
+    """How many more replicas of one shape fit without what only its own department may take."""
+
+    __slots__ = ("at", "by_node", "total")
+
+    def __init__(self, log: list[int]) -> None:
+        self.at = len(log)
+        self.by_node: dict[int, int] = {}
+        self.total = 0
+
+    def set(self, position: int, gain: int) -> None:
+        """Set how many more fit on one node."""
+        self.total += gain - self.by_node.get(position, 0)
+        if gain:
+            self.by_node[position] = gain
+        else:
+            self.by_node.pop(position, None)
+
+
+def _gives_to_all(project: Queue) -> bool:
+    """Test whether every department may take back what ``project`` holds: it is above its bar, and so
+    is its department.
+    """
+    department = project.department
+    assert department is not None
+    return project.is_above_bar and department.is_above_bar
+
+
+def _gives_to_own(project: Queue) -> bool:
+    """Test whether its own department alone may take back what ``project`` holds."""
+    department = project.department
+    assert department is not None
+    return project.is_above_bar and not department.is_above_bar
+
+
+def turn(sources: dict[int, Queue], project: Queue, *, is_source: bool) -> bool:
+    """Put ``project`` among ``sources``, or take it out; False: that is how it was."""
+    if is_source == (project.id in sources):
+        return False
+    if is_source:
+        sources[project.id] = project
+    else:
+        del sources[project.id]
+    return True
+
+
+def nodes_of(roster: Roster, project: Queue) -> set[int]:
+    """Return the nodes on which ``project`` runs something."""
+    jobs = roster.running[project.id].values()
+    return {held.place.node for job in jobs for held in job.held if held.place.node >= 0}
+
+
+def clear(
+    books: Books, roster: Roster, position: int, sources: Mapping[int, Queue], *, sign: int = 1
+) -> None:
+    """Give back (+1) or take (-1) what may be interrupted of ``sources`` on one node."""
+    node = books.nodes[position]
+    for project_id, jobs in roster.by_project_on(position).items():
+        if project_id in sources:
+            for job in jobs:
+                if roster.is_interruptible(job):
+                    for held in job.held:
+                        if held.place.node == position:
+                            node.move(job.shape, held.place.devices, sign)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scheduler.core.queues import Queue
 from scheduler.core.quota import passes_guarantees
 from scheduler.core.session import Session
 from scheduler.core.units import UNLIMITED_MGPU
-from scheduler.core.waiting import Entry, Line, Waiting
+from scheduler.core.waiting import Entry, Line, LineKey, Waiting
 
 #: Two unequal fractions of amounts below 2**53 differ by more than 2**-106.
 _SCALE_BITS = 128
@@ -27,6 +28,7 @@ _SCALE_BITS = 128
 #: How a queue stands by the amount asked for; then the first submission, the name, the id.
 Standing = tuple[int, int, int, int]
 QueueKey = tuple[Standing, int, str, int]
+_LOWEST: Standing = (-1, 0, 0, 0)
 
 
 def ratio(numerator: int, denominator: int) -> int:
@@ -47,21 +49,29 @@ def standing(queue: Queue, request_mgpu: int) -> Standing:
     return (1, -queue.quota.rank, int(not weight), surplus)
 
 
-#: Where a request stands inside its project.
-LineKey = tuple[int, bool, int, str, int]
-#: A line on a project's way, by where its first request stands.
-_Station = tuple[LineKey, Line]
+class _Station(NamedTuple):
+    """A line on a project's way, by where its first request stands."""
+
+    key: LineKey
+    line: Line
+    #: How the project stands with a request of the line.
+    stand: Standing
+    mgpu: int
+    #: The line's last request: first submission, name, id.
+    last: tuple[int, str, int]
 
 
 class _Way:
     """A project's way to its first request worth trying, and all lines that judge it, in order."""
 
-    __slots__ = ("_lines", "_stands", "_stations", "bottleneck", "line")
+    __slots__ = ("_latest", "_lines", "_stands", "_stations", "_worst", "bottleneck", "line")
 
     def __init__(self, stands: _Stands, lines: Sequence[Line]) -> None:
         self._stands = stands
         self._lines = lines
         self._stations: list[_Station] | None = None
+        self._latest: dict[int, int] | None = None
+        self._worst: Standing | None = None
         self.line: Line | None = None
         self.bottleneck: QueueKey | None = None
 
@@ -69,17 +79,42 @@ class _Way:
     def stations(self) -> list[_Station]:
         """Return the lines that judge the project, in order."""
         if self._stations is None:
+            stand = self._stands.of
             self._stations = [
-                (line.head_key, line)
+                _Station(
+                    line.head_key,
+                    line,
+                    stand(line.amount.mgpu),
+                    line.amount.mgpu,
+                    line.entries[-1][:3],
+                )
                 for line in self._lines
                 if line.first != len(line.entries) and _judges(line)
             ]
             self._stations.sort(key=_station_key)
         return self._stations
 
-    def stand(self, line: Line) -> Standing:
-        """Return how the project stands with a request of ``line``."""
-        return self._stands.of(line.amount.mgpu)
+    @property
+    def is_open(self) -> bool:
+        """Test whether some line is worth trying."""
+        return any(not line.aside and line.first != len(line.entries) for line in self._lines)
+
+    def latest(self) -> dict[int, int]:
+        """Return, by amount asked for, the latest first submission of all requests on the way."""
+        if self._latest is None:
+            found: dict[int, int] = {}
+            for station in self.stations:
+                at = station.last[0]
+                if found.get(station.mgpu, at) <= at:
+                    found[station.mgpu] = at
+            self._latest = found
+        return self._latest
+
+    def is_below(self, stand: Standing) -> bool:
+        """Test whether the project stands below ``stand`` with every request on the way."""
+        if self._worst is None:
+            self._worst = max([station.stand for station in self.stations], default=_LOWEST)
+        return self._worst < stand
 
 
 class _Stands:
@@ -112,6 +147,7 @@ class Order:
         "_dirty",
         "_session",
         "_stands",
+        "_turned",
         "_waiting",
         "_ways",
     )
@@ -124,6 +160,8 @@ class Order:
             if project.department is not None:
                 self._departments[project.department.id].append(project)
         self._dirty = dict(session.projects)
+        #: Those of which nothing changed but which of their lines are set aside.
+        self._turned: dict[int, Queue] = {}
         self._ways: dict[int, _Way] = {}
         self._stands = {
             queue: _Stands(queue)
@@ -145,50 +183,39 @@ class Order:
         line.aside = True
         way = self._ways.get(line.project.id)
         if way is None or way.line is line:
-            self._dirty[line.project.id] = line.project
+            self._turned[line.project.id] = line.project
+
+    def wake(self, line: Line) -> None:
+        """Let ``line`` be tried again."""
+        line.aside = False
+        self._turned[line.project.id] = line.project
 
     def next(self) -> Line | None:
         """Return the line whose first request is to be tried next, or None when none is left."""
-        if self._dirty:
+        if self._dirty or self._turned:
             self._refresh()
         if not self._bottlenecks:
             return None
         return min(self._bottlenecks.values(), key=_first)[1]
 
     def _refresh(self) -> None:
+        for project_id, project in self._dirty.items():
+            lines = self._waiting.lines_of[project_id]
+            self._ways[project_id] = _Way(self._stands[project], lines)
+        self._turned.update(self._dirty)
         departments = set()
-        for project in self._dirty.values():
-            self._ways[project.id] = self._find_way(project)
+        for project in self._turned.values():
+            _find_way(self._ways[project.id], project)
             assert project.department is not None
             departments.add(project.department.id)
         self._dirty.clear()
+        self._turned.clear()
         for department_id in departments:
             found = self._find_bottleneck(department_id)
             if found is None:
                 self._bottlenecks.pop(department_id, None)
             else:
                 self._bottlenecks[department_id] = found
-
-    def _find_way(self, project: Queue) -> _Way:
-        """Return the way to the first line that is not known to fail."""
-        lines = self._waiting.lines_of[project.id]
-        way = _Way(self._stands[project], lines)
-        if all(line.aside or line.first == len(line.entries) for line in lines):
-            return way
-        stations = way.stations
-        for number, (key, line) in enumerate(stations):
-            if line.aside:
-                continue
-            worst = (way.stand(line), key[2])
-            for before, other in stations[:number]:
-                at = _last_before(before, other, key)
-                stand = way.stand(other)
-                if (stand, at) > worst:
-                    worst = (stand, at)
-            way.line = line
-            way.bottleneck = (*worst, project.name, project.id)
-            break
-        return way
 
     def _find_bottleneck(self, department_id: int) -> tuple[QueueKey, Line] | None:
         """Return the department's bottleneck: over all requests tried in it up to the first open one."""
@@ -206,11 +233,37 @@ class Order:
         #: By amount asked for: the latest first submission among the requests tried.
         latest = {line.amount.mgpu: line.entries[line.first][0]}
         for project in projects:
-            _note_tried(latest, self._ways[project.id], bottleneck, line)
+            way = self._ways[project.id]
+            if way.is_below(bottleneck[0]) and project is not line.project:
+                for mgpu, at in way.latest().items():
+                    if latest.get(mgpu, at) <= at:
+                        latest[mgpu] = at
+            else:
+                _note_tried(latest, way, bottleneck, line)
         department = self._session.departments[department_id]
         stands = self._stands[department]
         worst = max((stands.of(mgpu), at) for mgpu, at in latest.items())
         return (*worst, department.name, department.id), line
+
+
+def _find_way(way: _Way, project: Queue) -> None:
+    """Find the first line on ``way`` that is not known to fail."""
+    way.line = way.bottleneck = None
+    if not way.is_open:
+        return
+    stations = way.stations
+    for number, (key, line, stand, _, _) in enumerate(stations):
+        if line.aside:
+            continue
+        worst = (stand, key[2])
+        for other in stations[:number]:
+            if other.stand >= worst[0]:
+                reached = (other.stand, _last_before(other, key))
+                if reached > worst:
+                    worst = reached
+        way.line = line
+        way.bottleneck = (*worst, project.name, project.id)
+        return
 
 
 def _note_tried(latest: dict[int, int], way: _Way, bottleneck: QueueKey, end: Line) -> None:
@@ -220,28 +273,24 @@ def _note_tried(latest: dict[int, int], way: _Way, bottleneck: QueueKey, end: Li
     stand = bottleneck[0]
     stop: LineKey | None = None
     tried = []
-    for key, line in way.stations:
+    for station in way.stations:
+        key, line, own, _, _ = station
         if stop is not None and key > stop:
             break
         here: LineKey | None = None
-        if line is end:
+        if line is end or own > stand:
             here = key
-        else:
-            own = way.stand(line)
-            if own > stand:
-                here = key
-            elif own == stand:
-                here = _first_above(key, line, bottleneck)
+        elif own == stand:
+            here = _first_above(key, line, bottleneck)
         if here is not None and (stop is None or here < stop):
             stop = here
-        tried.append((key, line))
-    for key, line in tried:
-        if stop is not None and key >= stop:
+        tried.append(station)
+    for station in tried:
+        if stop is not None and station.key >= stop:
             continue
-        at = _last_before(key, line, stop)
-        mgpu = line.amount.mgpu
-        if mgpu not in latest or latest[mgpu] < at:
-            latest[mgpu] = at
+        at = _last_before(station, stop)
+        if latest.get(station.mgpu, at) <= at:
+            latest[station.mgpu] = at
 
 
 def _first_above(key: LineKey, line: Line, bottleneck: QueueKey) -> LineKey | None:
@@ -258,14 +307,15 @@ def _first_above(key: LineKey, line: Line, bottleneck: QueueKey) -> LineKey | No
     return line.key_at(bisect_left(entries, least, lo=line.first, key=_submitted))
 
 
-def _last_before(key: LineKey, line: Line, end: LineKey | None) -> int:
+def _last_before(station: _Station, end: LineKey | None) -> int:
     """Return the first submission of the line's last request that stands before ``end``; its first
-    request, at ``key``, does.
+    request does.
     """
-    entries = line.entries
-    if end is None or key[:2] < end[:2] or entries[-1][:3] < end[2:]:
-        return entries[-1][0]
-    at = bisect_left(entries, end[2:], lo=line.first, key=_entry_key)
+    last = station.last
+    if end is None or station.key[:2] < end[:2] or last < end[2:]:
+        return last[0]
+    entries = station.line.entries
+    at = bisect_left(entries, end[2:], lo=station.line.first, key=_entry_key)
     return entries[at - 1][0]
 
 

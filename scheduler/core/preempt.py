@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from scheduler.core.books import NodeBook
+from scheduler.core.books import NodeBook, changed_since
 from scheduler.core.choice import Found, Search
 from scheduler.core.jobs import Candidate
 from scheduler.core.roster import Gain, Lesser
@@ -47,9 +47,9 @@ class PreemptScope:
         project = self._request.project
         row = row_of(project)
         found = []
-        for job in self._session.roster.jobs_on(position):
+        for job in self._session.roster.by_project_on(position).get(project.id, ()):
             candidate = job.candidate
-            if job.project is not project or candidate is None:
+            if candidate is None:
                 continue
             if candidate.order[0] >= self._request.workload.priority:
                 continue
@@ -98,10 +98,11 @@ class PreemptTally:
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What was known when not even all lesser work of the project made room: how many replicas would
-    have fitted without it, and how far the later books' log had come.
+    have fitted without it, the later books' log, and how far it had come.
     """
 
     reach: int
+    log: list[int]
     seen: int
 
 
@@ -112,12 +113,19 @@ def find_victims(session: Session, request: Request) -> tuple[Found | None, Mark
     if not session.policy.consolidation:
         reach = reach_of(session, request)
         if reach < request.count:
-            return None, Mark(reach, len(session.later.log))
+            return None, _mark(session, reach)
     search = Search(session, request, PreemptScope(session, request))
     found = search.find()
     if found is None and search.reach is not None and search.reach < request.count:
-        return None, Mark(search.reach, len(session.later.log))
+        return None, _mark(session, search.reach)
     return found, None
+
+
+def reaches(session: Session, request: Request) -> bool:
+    """Test whether it would fit if all lesser work of the project were gone."""
+    if session.placer(session.later).slots(request.shape).total >= request.count:
+        return True
+    return reach_of(session, request) >= request.count
 
 
 def reach_of(session: Session, request: Request) -> int:
@@ -167,16 +175,20 @@ def _may_gain(node: NodeBook, lesser: Mapping[int, int], shape: Shape) -> bool:
 def renewed(session: Session, request: Request, mark: Mark) -> Mark | None:
     """Return ``mark`` brought up to date by the nodes that changed since; None where there may be room."""
     log = session.later.log
-    if mark.seen == len(log):
+    if mark.log is log and mark.seen == len(log):
         return mark
     reach = mark.reach
     by_node = session.placer(session.firm_books()).slots(request.shape).by_node
-    for position in {*log[mark.seen :]}:
+    for position in changed_since(mark.log, mark.seen, log):
         if by_node.get(position):
             reach += _reach_on(session, request, position)
             if reach >= request.count:
                 return None
-    return Mark(reach, len(log))
+    return _mark(session, reach)
+
+
+def _mark(session: Session, reach: int) -> Mark:
+    return Mark(reach, session.later.log, len(session.later.log))
 
 
 def _reach_on(session: Session, request: Request, position: int) -> int:
@@ -184,8 +196,8 @@ def _reach_on(session: Session, request: Request, position: int) -> int:
     node = session.later.nodes[position]
     out = [
         (job.shape, held.place.devices)
-        for job in session.roster.jobs_on(position)
-        if job.project is request.project and job.workload.priority < request.workload.priority
+        for job in session.roster.by_project_on(position).get(request.project.id, ())
+        if job.workload.priority < request.workload.priority
         if session.roster.is_interruptible(job)
         for held in job.held
         if held.place.node == position

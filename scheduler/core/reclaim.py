@@ -39,10 +39,8 @@ class ReclaimScope:
         #: How far the own department is above its bar with the request; positive: nothing may be
         #: taken from other departments before that much was taken inside.
         self._over_mgpu = own.alloc_mgpu + request.amount.mgpu - own.bar_mgpu
-        clearable = session.clearable(own)
-        clearable.follow()
-        self._clearable = clearable
-        self._sources = [each for each in clearable.sources.values() if each is not request.project]
+        self._clearable = session.clearable(own)
+        self._sources = [each for each in self._clearable.sources() if each is not request.project]
         self._rows = {each: row_of(each) for each in self._sources}
         #: What each queue holds above its bar before anything is taken. Trials change the totals.
         self._surplus: dict[Queue, int] = {}
@@ -67,21 +65,20 @@ class ReclaimScope:
 
     def able_nodes(self) -> Mapping[int, int]:
         """Return, by node, how many replicas would fit if all candidates were gone."""
-        return self._clearable.slots(self._request.shape).by_node
+        return self._clearable.by_node(self._request.shape)
 
     def on_node(self, position: int) -> list[Candidate]:
         """Return the candidates with replicas on one node, most willing first."""
         found = []
         rows = self._rows
-        for job in self._session.roster.jobs_on(position):
-            candidate = job.candidate
-            if candidate is None or job.project not in rows:
-                continue
-            for held in job.held:
-                if held.place.node == position:
-                    candidate.row = rows[job.project]
-                    found.append(candidate)
+        for jobs in self._session.roster.by_project_on(position).values():
+            for job in jobs:
+                row = rows.get(job.project)
+                if row is None:
                     break
+                if job.candidate is not None:
+                    job.candidate.row = row
+                    found.append(job.candidate)
         return sorted(found, key=_willingness)
 
     def ranked(self) -> Iterator[Candidate]:
@@ -198,4 +195,4 @@ def could_clear(session: Session, project: Queue, shape: Shape, count: int) -> b
     """Test whether ``project`` would have devices if all that it may take from others were gone."""
     department = project.department
     assert department is not None
-    return session.clearable(department).slots(shape).total >= count
+    return session.clearable(department).takes(shape, count)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scheduler.core.jobs import Candidate, Job, Willingness, candidate_of
 from scheduler.core.placement import Place
 from scheduler.core.queues import Queue
 from scheduler.core.shape import Shape
+
+_NOBODY: Mapping[int, Mapping[Job, None]] = {}
 
 
 class Lesser:
@@ -58,8 +60,8 @@ class Roster:
         self._candidates: dict[int, list[Candidate]] = {}
         #: By project, how many of them have further replicas.
         self._elastic: dict[int, int] = {}
-        #: By node position, the jobs with replicas there; made on first use.
-        self._on_node: dict[int, dict[Job, None]] | None = None
+        #: By node position and project, the jobs with replicas there; made on first use.
+        self._on_node: dict[int, dict[int, dict[Job, None]]] | None = None
         #: By project and priority, where its candidates below that priority hold devices.
         self._lesser: dict[int, dict[int, Lesser]] = {}
         self._min_runtime_us = min_runtime_s * 1_000_000
@@ -105,14 +107,14 @@ class Roster:
                     found.note(held.place)
         return found
 
-    def jobs_on(self, position: int) -> Iterable[Job]:
-        """Return the jobs with live replicas on the node at ``position``."""
+    def by_project_on(self, position: int) -> Mapping[int, Mapping[Job, None]]:
+        """Return the jobs with live replicas on the node at ``position``, by project id."""
         if self._on_node is None:
             self._on_node = {}
             for jobs in self.running.values():
                 for job in jobs.values():
                     self._note_nodes(job)
-        return self._on_node.get(position, ())
+        return self._on_node.get(position, _NOBODY)
 
     def is_interruptible(self, job: Job) -> bool:
         """Test whether ``job`` runs, is preemptible, past its minimum runtime and not just served."""
@@ -130,7 +132,11 @@ class Roster:
         self._lesser.pop(job.project.id, None)
         if self._on_node is not None:
             for held in job.held:
-                self._on_node[held.place.node].pop(job, None)
+                of_project = self._on_node[held.place.node].get(job.project.id)
+                if of_project is not None:
+                    of_project.pop(job, None)
+                    if not of_project:
+                        del self._on_node[held.place.node][job.project.id]
         if job.candidate is None:
             return
         found = self._candidates[job.project.id]
@@ -162,7 +168,8 @@ class Roster:
     def _note_nodes(self, job: Job) -> None:
         if self._on_node is not None:
             for held in job.held:
-                self._on_node.setdefault(held.place.node, {})[job] = None
+                on_node = self._on_node.setdefault(held.place.node, {})
+                on_node.setdefault(job.project.id, {})[job] = None
 
 
 def _order_of(candidate: Candidate) -> Willingness:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from scheduler.core.books import Books, open_books
-from scheduler.core.clearable import Clearable
+from scheduler.core.clearable import Clearable, Cleared
 from scheduler.core.facts import Facts
 from scheduler.core.jobs import Held, Job, Leaving
 from scheduler.core.mix import Mix
@@ -60,6 +60,7 @@ class Session:
         self._mix_counts: dict[Shape, int] = {}
         #: Projects that came above their bar or below it, or whose department did, one after the other.
         self.crossings: list[Queue] = []
+        self._cleared: Cleared | None = None
         self._clearable: dict[int, Clearable] = {}
         #: Gangs of which less than the minimum was left when they were loaded, by id.
         self.broken: dict[int, Job] = {}
@@ -124,18 +125,22 @@ class Session:
         """Return what would be free if all that ``department`` may take back were gone."""
         found = self._clearable.get(department.id)
         if found is None:
+            if self._cleared is None:
+                self._cleared = Cleared(
+                    self.later,
+                    projects=self.projects.values(),
+                    roster=self.roster,
+                    crossings=self.crossings,
+                )
             found = self._clearable[department.id] = Clearable(
-                self.later,
-                own=department,
-                projects=self.projects.values(),
-                roster=self.roster,
-                crossings=self.crossings,
+                self._cleared, department, self.projects_of[department.id]
             )
         return found
 
     def forget_clearable(self) -> None:
         """Let what could be cleared be found anew."""
         self._clearable.clear()
+        self._cleared = None
 
     def placer(self, books: Books) -> Placer:
         """Return the placer of ``books``."""
@@ -298,7 +303,7 @@ class Session:
 
     def note_nodes(self, job: Job) -> None:
         """Note in the later books' log that other work may be taken where ``job`` runs than before."""
-        if self._clearable:
+        if self._cleared is not None:
             self.later.log.extend([held.place.node for held in job.held if held.place.node >= 0])
 
     def _add_held(self, job: Job, places: Iterable[Place]) -> None:

@@ -17,7 +17,9 @@ from scheduler.core.vocabulary import Kind
 
 #: (first submission, name, id, workload): the order inside a line.
 Entry = tuple[int, str, int, Workload]
-_LineKey = tuple[int, Shape, bool, int, int, bool]
+#: Where a request stands inside its project: priority, further, first submission, name, id.
+LineKey = tuple[int, bool, int, str, int]
+_Alike = tuple[int, Shape, bool, int, int, bool]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class Line:
     count: int
     further: bool
     amount: Amount
+    #: What it needs places for: a shape, and how many replicas.
+    group: tuple[Shape, int]
     entries: list[Entry] = field(default_factory=list)
     first: int = 0
     #: Tried without success; stays so until something changes that could alter the outcome.
@@ -68,22 +72,25 @@ class Line:
     is_lost: bool = False
     #: The ids of those that wait here, where they were asked for since the last change.
     _ids: tuple[int, ...] | None = None
+    #: Where the first request stands, where that was asked for since the last change.
+    _head_key: LineKey | None = None
 
     def __len__(self) -> int:
         return len(self.entries) - self.first
 
     @property
-    def head_key(self) -> tuple[int, bool, int, str, int]:
+    def head_key(self) -> LineKey:
         """Return where the first request stands inside the project."""
-        submitted, name, workload_id, _ = self.entries[self.first]
-        return (-self.priority, self.further, submitted, name, workload_id)
+        if self._head_key is None:
+            self._head_key = self.key_at(self.first)
+        return self._head_key
 
     @property
     def first_id(self) -> int:
         """Return the id of the workload that waits here first."""
         return self.entries[self.first][2]
 
-    def key_at(self, at: int) -> tuple[int, bool, int, str, int]:
+    def key_at(self, at: int) -> LineKey:
         """Return where the request at ``at`` stands inside the project."""
         submitted, name, workload_id, _ = self.entries[at]
         return (-self.priority, self.further, submitted, name, workload_id)
@@ -120,23 +127,23 @@ class Line:
     def put_in_order(self) -> None:
         """Sort the requests, after some were added at the end."""
         self.entries.sort()
-        self._ids = None
+        self._ids = self._head_key = None
 
     def insert(self, workload: Workload) -> None:
         """Add a request where its age puts it."""
         insort(self.entries, entry_of(workload), lo=self.first)
-        self._ids = None
+        self._ids = self._head_key = None
 
     def take_head(self) -> None:
         """Take the first request out: it started."""
         self.first += 1
-        self._ids = None
+        self._ids = self._head_key = None
 
     def withdraw(self, workload: Workload) -> None:
         """Take ``workload``'s request out, wherever it stands."""
         at = bisect_left(self.entries, entry_of(workload), lo=self.first)
         del self.entries[at]
-        self._ids = None
+        self._ids = self._head_key = None
 
 
 def entry_of(workload: Workload) -> Entry:
@@ -154,7 +161,7 @@ class Waiting:
         self.lines_of: dict[int, list[Line]] = {each: [] for each in session.projects}
         #: Lines that need the same places: by shape and replicas.
         self.groups: dict[tuple[Shape, int], list[Line]] = {}
-        self._by_key: dict[_LineKey, Line] = {}
+        self._by_key: dict[_Alike, Line] = {}
         self._line_of: dict[int, Line] = {}
         #: Those that pause after a start that failed, in no line.
         self._paused: set[int] = set()
@@ -216,6 +223,7 @@ class Waiting:
         )
         line = self._by_key.get(key)
         if line is None:
+            group = (shape, count)
             line = self._by_key[key] = Line(
                 project=self._session.projects[workload.project_id],
                 shape=shape,
@@ -224,9 +232,10 @@ class Waiting:
                 count=count,
                 further=further,
                 amount=amount_of(shape, count),
+                group=group,
             )
             self.lines_of[workload.project_id].append(line)
-            self.groups.setdefault((shape, count), []).append(line)
+            self.groups.setdefault(group, []).append(line)
         return line
 
     def enter(self, workload: Workload) -> None:
