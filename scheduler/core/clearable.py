@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler.core.books import Books
-from scheduler.core.placement import SlotCount
+from scheduler.core.placement import Extra, SlotCount
 from scheduler.core.queues import Queue
-from scheduler.core.roster import Roster
+from scheduler.core.roster import Roster, nodes_of
 from scheduler.core.shape import Shape
 
 
@@ -69,6 +69,11 @@ class Cleared:
         count.follow()
         return count
 
+    def set_later(self, later: Books) -> None:
+        """Follow ``later``, which was copied from the books followed so far, up to date with those."""
+        self._later = later
+        self._seen = len(later.log)
+
     def follow(self) -> None:
         """Bring everything up to date."""
         log = self._later.log
@@ -78,12 +83,12 @@ class Cleared:
             self._seen = len(log)
         if self._crossed != len(self.crossings):
             for project in set(self.crossings[self._crossed :]):
-                if turn(self.sources, project, is_source=_gives_to_all(project)):
+                if _turn(self.sources, project, is_source=_gives_to_all(project)):
                     stale |= nodes_of(self.roster, project)
             self._crossed = len(self.crossings)
         for position in stale:
             self.books.nodes[position].set_to(self._later.nodes[position])
-            clear(self.books, self.roster, position, self.sources)
+            _clear(self.books, self.roster, position, self.sources)
             self.books.log.append(position)
 
 
@@ -108,7 +113,7 @@ class Clearable:
         self._crossed = len(cleared.crossings)
         #: Nodes on which these held other than before, one after the other.
         self.log: list[int] = []
-        self._gains: dict[Shape, _Gain] = {}
+        self._gains: dict[Shape, Extra] = {}
 
     def sources(self) -> list[Queue]:
         """Return the projects that could be taken from."""
@@ -134,11 +139,11 @@ class Clearable:
             merged[position] += gain
         return merged
 
-    def _gain_of(self, shape: Shape) -> _Gain:
+    def _gain_of(self, shape: Shape) -> Extra:
         count = self._cleared.slots(shape)
         gain = self._gains.get(shape)
         if gain is None:
-            gain = self._gains[shape] = _Gain(self.log)
+            gain = self._gains[shape] = Extra(self.log)
             stale: Iterable[int] = self._touched
         else:
             stale = set(self.log[gain.at :])
@@ -152,9 +157,9 @@ class Clearable:
     def _slots_on(self, position: int, shape: Shape) -> int:
         """Return how many replicas would fit on one node."""
         books, roster = self._cleared.books, self._cleared.roster
-        clear(books, roster, position, self._extra)
+        _clear(books, roster, position, self._extra)
         slots = books.nodes[position].slots(shape)
-        clear(books, roster, position, self._extra, sign=-1)
+        _clear(books, roster, position, self._extra, sign=-1)
         return slots
 
     def _follow(self) -> None:
@@ -164,7 +169,7 @@ class Clearable:
             for project in set(cleared.crossings[self._crossed :]):
                 if project.department is not self._own:
                     continue
-                if turn(self._extra, project, is_source=_gives_to_own(project)):
+                if _turn(self._extra, project, is_source=_gives_to_own(project)):
                     positions = nodes_of(cleared.roster, project)
                     self._touched |= positions
                     self.log.extend(positions)
@@ -178,25 +183,6 @@ class Clearable:
                     self._touched.add(position)
                 self.log.append(position)
             self._at = len(log)
-
-
-class _Gain:
-    """How many more replicas of one shape fit without what only its own department may take."""
-
-    __slots__ = ("at", "by_node", "total")
-
-    def __init__(self, log: list[int]) -> None:
-        self.at = len(log)
-        self.by_node: dict[int, int] = {}
-        self.total = 0
-
-    def set(self, position: int, gain: int) -> None:
-        """Set how many more fit on one node."""
-        self.total += gain - self.by_node.get(position, 0)
-        if gain:
-            self.by_node[position] = gain
-        else:
-            self.by_node.pop(position, None)
 
 
 def _gives_to_all(project: Queue) -> bool:
@@ -215,7 +201,7 @@ def _gives_to_own(project: Queue) -> bool:
     return project.is_above_bar and not department.is_above_bar
 
 
-def turn(sources: dict[int, Queue], project: Queue, *, is_source: bool) -> bool:
+def _turn(sources: dict[int, Queue], project: Queue, *, is_source: bool) -> bool:
     """Put ``project`` among ``sources``, or take it out; False: that is how it was."""
     if is_source == (project.id in sources):
         return False
@@ -226,13 +212,7 @@ def turn(sources: dict[int, Queue], project: Queue, *, is_source: bool) -> bool:
     return True
 
 
-def nodes_of(roster: Roster, project: Queue) -> set[int]:
-    """Return the nodes on which ``project`` runs something."""
-    jobs = roster.running[project.id].values()
-    return {held.place.node for job in jobs for held in job.held if held.place.node >= 0}
-
-
-def clear(
+def _clear(
     books: Books, roster: Roster, position: int, sources: Mapping[int, Queue], *, sign: int = 1
 ) -> None:
     """Give back (+1) or take (-1) what may be interrupted of ``sources`` on one node."""

@@ -13,7 +13,6 @@ from scheduler.core import nomination, preempt, reclaim
 from scheduler.core.allocate import find_places
 from scheduler.core.choice import Found
 from scheduler.core.consolidate import find_moves
-from scheduler.core.holds import explain_waiting
 from scheduler.core.jobs import Job
 from scheduler.core.load import open_session
 from scheduler.core.ordering import Order
@@ -79,9 +78,7 @@ class _Cycle:
         return Plan(
             decisions=self.recorder.decisions(),
             holds=Holds(
-                explain_waiting(
-                    session, self.waiting, self.reservations, self.state.shortages_at_end()
-                )
+                self.state.explained.groups(self.reservations, self.state.shortages_at_end())
             ),
             fair_share_projects=projects,
             fair_share_departments=departments,
@@ -149,8 +146,8 @@ class _Cycle:
                 return Rule.RECLAIM, found
         if not prospects.has_lesser_work(line) or prospects.is_blocked(line):
             return Rule.PREEMPT, None
-        found, mark = preempt.find_victims(session, request)
-        prospects.note_search(line, mark)
+        found, is_short = preempt.find_victims(session, request)
+        prospects.note_search(line, is_short=is_short)
         return Rule.PREEMPT, found
 
     def _interrupt(self, line: Line, request: Request, rule: Rule, found: Found) -> None:

@@ -1,13 +1,17 @@
-"""Why each waiting workload waits: once for each line, told for every workload in it."""
+"""Why each waiting workload waits: once for each line, told for every workload in it, and kept from
+cycle to cycle where nothing changed that it depends on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from scheduler.core import quota
 from scheduler.core.lacks import Shortages
 from scheduler.core.placement import Placer
 from scheduler.core.plan import Hold, HoldGroup
+from scheduler.core.queues import Queue
 from scheduler.core.quota import Refusal
 from scheduler.core.reservation import Reservations
 from scheduler.core.session import Session
@@ -16,20 +20,80 @@ from scheduler.core.vocabulary import Reason
 from scheduler.core.waiting import Line, Waiting
 
 
-def explain_waiting(
-    session: Session, waiting: Waiting, reservations: Reservations, shortages: Shortages
-) -> Iterator[HoldGroup]:
-    """Yield a reason for everything that waits, by the state at the end of the cycle."""
-    reasons = _Reasons(session, reservations, shortages)
-    for line in waiting:
-        if len(line):
-            yield HoldGroup(reasons.find(line), line.waiting_ids())
-    for hold in _backing_off(session):
-        yield HoldGroup(hold, (hold.workload_id,))
+class Explained:
+    """Why everything waits. What was found of a project is kept until it or its department changes."""
+
+    def __init__(self, session: Session, waiting: Waiting) -> None:
+        self._session = session
+        self._waiting = waiting
+        self._known: dict[int, _OfProject] = {}
+
+    def groups(self, reservations: Reservations, shortages: Shortages) -> Iterator[HoldGroup]:
+        """Yield a reason for everything that waits, by the state at the end of the cycle."""
+        session = self._session
+        reasons = _Reasons(session, reservations, shortages)
+        for department_id, projects in session.projects_of.items():
+            above = _bounds_of(session.departments[department_id])
+            for project in projects:
+                stamp = (project.line_changes, project.quota, project.totals(), above)
+                known = self._known.get(project.id)
+                if known is None or known.stamp != stamp:
+                    known = self._known[project.id] = self._look_at(project, stamp)
+                yield from known.refused
+                for line, never in known.short:
+                    yield HoldGroup(reasons.find(line, never=never), line.waiting_ids())
+                for line, never in known.by_card:
+                    hold = _refused_by_card(session, line, never=never)
+                    yield HoldGroup(hold or reasons.find(line, never=never), line.waiting_ids())
+        for hold in _backing_off(session):
+            yield HoldGroup(hold, (hold.workload_id,))
+
+    def _look_at(self, project: Queue, stamp: tuple[object, ...]) -> _OfProject:
+        found = _OfProject(stamp)
+        for line in self._waiting.lines_of[project.id]:
+            if line.first == len(line.entries):
+                continue
+            never = _is_hopeless(self._session, line)
+            refusal = quota.find_refusal(
+                project=project, amount=line.amount, preemptible=line.preemptible
+            )
+            if refusal is not None:
+                hold = _refused(refusal, line.first_id, never=never)
+                found.refused.append(HoldGroup(hold, line.waiting_ids()))
+            elif line.shape.gpu_memory_mib:
+                found.by_card.append((line, never))
+            else:
+                found.short.append((line, never))
+        return found
+
+
+@dataclass(slots=True)
+class _OfProject:
+    """What was found of one project, and of which state."""
+
+    stamp: tuple[object, ...]
+    #: Those that check 1 or 2 refuses.
+    refused: list[HoldGroup] = field(default_factory=list)
+    #: Those that lack devices, with whether they could never run.
+    short: list[tuple[Line, bool]] = field(default_factory=list)
+    #: Of those, the ones that count by the card on which they would land.
+    by_card: list[tuple[Line, bool]] = field(default_factory=list)
+
+
+def _bounds_of(department: Queue) -> tuple[object, ...]:
+    """Return what checks 1 and 2 compare with at a department."""
+    if department.is_bounded:
+        return (department.quota, *department.totals())
+    return (
+        department.quota,
+        department.protected_mgpu,
+        department.protected_cpu_milli,
+        department.protected_memory_mib,
+    )
 
 
 class _Reasons:
-    """Reasons, found once for all that wait for the same: those of like requests are one object."""
+    """Why there are no devices, found once for all that wait for the same: one object for like ones."""
 
     def __init__(self, session: Session, reservations: Reservations, shortages: Shortages) -> None:
         self._session = session
@@ -37,12 +101,8 @@ class _Reasons:
         self._shortages = shortages
         self._found: dict[tuple[Shape, Shape, int, bool], Hold] = {}
 
-    def find(self, line: Line) -> Hold:
-        """Return why the requests of ``line`` wait; the workload named is the first that was found."""
-        refusal = _refusal_of(self._session, line)
-        never = _is_hopeless(self._session, line)
-        if refusal is not None:
-            return _refused(refusal, line.first_id, never=never)
+    def find(self, line: Line, *, never: bool) -> Hold:
+        """Return what ``line``, which passes checks 1 and 2, lacks; it names any workload that does."""
         shape = line.shape
         if self._reservations.exist:
             shape = self._reservations.bar(line.head()).shape
@@ -58,7 +118,7 @@ class _Reasons:
         start, now = session.placer(session.start), session.placer(session.now)
         if shape is not line.shape and _fits(start, line.shape, line.count):
             return _kept(Reason.RESERVED, line, self._reservations.owner_of(line.shape))
-        if session.now is not session.start and _fits(now, shape, line.count):
+        if session.is_parted and _fits(now, shape, line.count):
             return _kept(Reason.NOMINATED, line, _nominee_on(session, shape))
         shortage = self._shortages.find(line.shape, line.count)
         return Hold(
@@ -95,24 +155,19 @@ def _kept(reason: Reason, line: Line, owner: int | None) -> Hold:
     )
 
 
-def _refusal_of(session: Session, line: Line) -> Refusal | None:
-    """Return the check that fails on the cheapest card, or on each card that has room."""
-    refusal = quota.find_refusal(
-        project=line.project, amount=line.amount, preemptible=line.preemptible
-    )
-    if refusal is not None or not line.shape.gpu_memory_mib:
-        return refusal
+def _refused_by_card(session: Session, line: Line, *, never: bool) -> Hold | None:
+    """Return the check that fails on each card that has room, if one does."""
     placer = session.placer(session.start)
     places = placer.place_all(line.shape, line.count, budget_mgpu=None)
     if places is None:
         return None
     placer.give_back(line.shape, places)
-    mgpu = sum(place.mgpu for place in places)
-    return quota.find_refusal(
+    refusal = quota.find_refusal(
         project=line.project,
-        amount=line.head().amount_at(mgpu),
+        amount=line.head().amount_at(sum(place.mgpu for place in places)),
         preemptible=line.preemptible,
     )
+    return None if refusal is None else _refused(refusal, line.first_id, never=never)
 
 
 def _fits(placer: Placer, shape: Shape, count: int) -> bool:

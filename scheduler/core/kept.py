@@ -19,7 +19,7 @@ from scheduler.core.snapshot import Department, Node, Policy, Project, Snapshot,
 from scheduler.core.state import State, state_of
 
 #: The state is built anew once this many changes of books and queues were noted.
-_LOG_LIMIT = 200_000
+_LOG_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def bring_in(session: Session, workloads: Iterable[Workload]) -> None:
             holding.append(workload)
     if facts.nominees:
         session.split_books()
-    elif session.later is not session.now:
+    else:
         session.join_books()
     positions: set[int] = set()
     for workload in holding:

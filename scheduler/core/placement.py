@@ -147,6 +147,27 @@ class Placer:
         return places
 
 
+class Extra:
+    """How many more replicas of one shape would fit if something were gone, by node and in all."""
+
+    __slots__ = ("at", "by_node", "log", "total")
+
+    def __init__(self, log: list[int]) -> None:
+        #: The log that it follows, and how far it came in it.
+        self.log = log
+        self.at = len(log)
+        self.by_node: dict[int, int] = {}
+        self.total = 0
+
+    def set(self, position: int, more: int) -> None:
+        """Set how many more fit on one node."""
+        self.total += more - self.by_node.get(position, 0)
+        if more:
+            self.by_node[position] = more
+        else:
+            self.by_node.pop(position, None)
+
+
 class SlotCount:
     """How many replicas of one shape fit on each node, and in all."""
 

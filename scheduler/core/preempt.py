@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 
-from scheduler.core.books import NodeBook, changed_since
 from scheduler.core.choice import Found, Search
 from scheduler.core.jobs import Candidate
-from scheduler.core.roster import Gain, Lesser
 from scheduler.core.session import Session
-from scheduler.core.shape import Shape
-from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.victims import Chosen, Taken, row_of
 from scheduler.core.waiting import Request
 
@@ -95,116 +90,22 @@ class PreemptTally:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What was known when not even all lesser work of the project made room: how many replicas would
-    have fitted without it, the later books' log, and how far it had come.
+def find_victims(session: Session, request: Request) -> tuple[Found | None, bool]:
+    """Return the victims inside the project that let ``request`` start; and whether even all of its
+    lesser work leaves too few devices.
     """
-
-    reach: int
-    log: list[int]
-    seen: int
-
-
-def find_victims(session: Session, request: Request) -> tuple[Found | None, Mark | None]:
-    """Return the victims inside the project that let ``request`` start; or a mark, where even all of
-    its lesser work leaves too few devices.
-    """
-    if not session.policy.consolidation:
-        reach = reach_of(session, request)
-        if reach < request.count:
-            return None, _mark(session, reach)
-    search = Search(session, request, PreemptScope(session, request))
-    found = search.find()
-    if found is None and search.reach is not None and search.reach < request.count:
-        return None, _mark(session, search.reach)
-    return found, None
+    if not session.policy.consolidation and not reaches(session, request):
+        return None, True
+    return Search(session, request, PreemptScope(session, request)).find(), False
 
 
 def reaches(session: Session, request: Request) -> bool:
-    """Test whether it would fit if all lesser work of the project were gone."""
-    if session.placer(session.later).slots(request.shape).total >= request.count:
-        return True
-    return reach_of(session, request) >= request.count
-
-
-def reach_of(session: Session, request: Request) -> int:
-    """Return how many replicas would fit if all lesser work of the project were gone."""
-    slots = session.placer(session.later).slots(request.shape)
-    lesser = session.roster.lesser(request.project, request.workload.priority)
-    return slots.total + _gain_of(session, request, lesser, slots.by_node)
-
-
-def _gain_of(session: Session, request: Request, lesser: Lesser, by_node: Mapping[int, int]) -> int:
-    """Return how many more replicas would fit without ``lesser``, found once for each state."""
+    """Test whether the devices would be enough if all lesser work of the project were gone."""
     shape, later = request.shape, session.later
-    known = lesser.gains.get(shape)
-    if (
-        known is not None
-        and known.log is later.log
-        and lesser.mgpu_on.keys().isdisjoint(later.log[known.seen :])
-    ):
-        return known.replicas
-    gain = 0
-    for position, amounts in lesser.mgpu_on.items():
-        before = by_node.get(position)
-        if before is not None and _may_gain(later.nodes[position], amounts, shape):
-            gain += _reach_on(session, request, position) - before
-    lesser.gains[shape] = Gain(later.log, len(later.log), gain)
-    return gain
-
-
-def _may_gain(node: NodeBook, lesser: Mapping[int, int], shape: Shape) -> bool:
-    """Test, quickly, whether another replica might fit once devices have ``lesser`` mGPU more free."""
-    need = shape.request_mgpu
-    if not shape.devices or shape.gpu_memory_mib:
+    slots = session.placer(later).slots(shape)
+    if slots.total >= request.count:
         return True
-    free = node.free_mgpu
-    lacking = shape.devices - len(lesser)
-    if lacking > 0 and shape.is_whole and free.count(WHOLE_GPU_MGPU) < lacking:
-        return False
-    able = 0
-    for at, mgpu in lesser.items():
-        able += free[at] + mgpu >= need
-    if not able or shape.devices == 1:
-        return able > 0
-    others = sum([mgpu >= need for at, mgpu in enumerate(free) if at not in lesser])
-    return able + others >= shape.devices
-
-
-def renewed(session: Session, request: Request, mark: Mark) -> Mark | None:
-    """Return ``mark`` brought up to date by the nodes that changed since; None where there may be room."""
-    log = session.later.log
-    if mark.log is log and mark.seen == len(log):
-        return mark
-    reach = mark.reach
-    by_node = session.placer(session.firm_books()).slots(request.shape).by_node
-    for position in changed_since(mark.log, mark.seen, log):
-        if by_node.get(position):
-            reach += _reach_on(session, request, position)
-            if reach >= request.count:
-                return None
-    return _mark(session, reach)
-
-
-def _mark(session: Session, reach: int) -> Mark:
-    return Mark(reach, session.later.log, len(session.later.log))
-
-
-def _reach_on(session: Session, request: Request, position: int) -> int:
-    """Return how many replicas would fit on one node without the project's lesser work."""
-    node = session.later.nodes[position]
-    out = [
-        (job.shape, held.place.devices)
-        for job in session.roster.by_project_on(position).get(request.project.id, ())
-        if job.workload.priority < request.workload.priority
-        if session.roster.is_interruptible(job)
-        for held in job.held
-        if held.place.node == position
-    ]
-    for shape, devices in out:
-        node.move(shape, devices, 1)
-    slots = node.slots(request.shape)
-    for shape, devices in out:
-        node.move(shape, devices, -1)
-    return slots
+    more = session.lesser.more(
+        request.project, request.workload.priority, shape, later, slots.by_node
+    )
+    return slots.total + more >= request.count

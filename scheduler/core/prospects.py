@@ -22,7 +22,7 @@ class Prospects:
         self._session = session
         self._waiting = waiting
         #: Lines for which not even all lesser work of their project makes room.
-        self._marks: dict[Line, preempt.Mark] = {}
+        self._marked: set[Line] = set()
         #: The later books' log, and how far it had come at the last release.
         self._log = session.later.log
         self._woken_at = len(self._log)
@@ -90,23 +90,20 @@ class Prospects:
         """Test whether no rule can help ``line`` by interrupting others, whoever they are."""
         return not self._may_take(line) or self._is_lost(line) or self._waits_for_vacated(line)
 
-    def note_search(self, line: Line, mark: preempt.Mark | None) -> None:
-        """Note that preemption was tried for ``line``, with the mark that it left, if any."""
-        if mark is None:
-            self.searchers[line] = None
+    def note_search(self, line: Line, *, is_short: bool) -> None:
+        """Note that preemption was tried for ``line``: for lack of devices in vain, or not."""
+        if is_short:
+            self._marked.add(line)
         else:
-            self._marks[line] = mark
+            self.searchers[line] = None
 
     def is_blocked(self, line: Line) -> bool:
-        """Test whether preemption for ``line`` is known to fail, as nothing relevant changed since."""
-        mark = self._marks.get(line)
-        if mark is None or self._session.policy.consolidation or not len(line):
+        """Test whether preemption for ``line`` is known to fail for lack of devices."""
+        if line not in self._marked or not len(line):
             return False
-        mark = preempt.renewed(self._session, line.head(), mark)
-        if mark is None:
-            del self._marks[line]
+        if preempt.reaches(self._session, line.head()):
+            self._marked.discard(line)
             return False
-        self._marks[line] = mark
         return True
 
     def has_lesser_work(self, line: Line) -> bool:
@@ -143,11 +140,19 @@ class Prospects:
         if self._session.policy.consolidation:
             return [line for line in self._waiting if line.aside]
         has_places = {group: self._has_places(group) for group in self._waiting.groups}
-        return [
-            line
-            for line in self._concerned(has_places)
-            if line.aside and self._is_worth_trying(line, has_places=has_places[line.group])
-        ]
+        woken = []
+        for line in self._concerned(has_places):
+            if not line.aside:
+                continue
+            if not has_places[line.group]:
+                if line.is_lost or not (_is_entitled(line) or self.has_lesser_work(line)):
+                    continue
+            elif _passes_checks(line):
+                woken.append(line)
+                continue
+            if self._may_search_again(line):
+                woken.append(line)
+        return woken
 
     def _changed_nodes(self) -> set[int]:
         """Return the nodes that changed in the later books since the last release."""
@@ -176,10 +181,10 @@ class Prospects:
                 if group in self._swept:
                     self._swept.discard(group)
                     lines.update(dict.fromkeys(like))
-            elif self._marks:
+            elif self._marked:
                 by_node = later.slots(group[0]).by_node
                 if any(by_node.get(position) for position in changed):
-                    lines.update(dict.fromkeys(each for each in like if each in self._marks))
+                    lines.update(dict.fromkeys(each for each in like if each in self._marked))
         for project_id in sorted(near):
             lines.update(dict.fromkeys(self._waiting.lines_of[project_id]))
         return lines
@@ -195,9 +200,8 @@ class Prospects:
             for project in session.projects_of[department.id]
         }
 
-    def _is_worth_trying(self, line: Line, *, has_places: bool) -> bool:
-        if has_places and _passes_checks(line):
-            return True
+    def _may_search_again(self, line: Line) -> bool:
+        """Test whether victims may be found by now for ``line``, which can't start without."""
         if not self._may_take(line) or self._waits_for_vacated(line):
             return False
         return _is_entitled(line) or not self.is_blocked(line)

@@ -37,6 +37,8 @@ class Queue:
     protected_mgpu: int = 0
     protected_cpu_milli: int = 0
     protected_memory_mib: int = 0
+    #: Raised whenever something else waits of a project than before.
+    line_changes: int = 0
 
     @property
     def is_above_bar(self) -> bool:
@@ -50,6 +52,17 @@ class Queue:
             self.limit_mgpu < UNLIMITED_MGPU
             or self.cpu_limit_milli < UNLIMITED
             or self.memory_limit_mib < UNLIMITED
+        )
+
+    def totals(self) -> tuple[int, ...]:
+        """Return all that it holds."""
+        return (
+            self.alloc_mgpu,
+            self.alloc_cpu_milli,
+            self.alloc_memory_mib,
+            self.protected_mgpu,
+            self.protected_cpu_milli,
+            self.protected_memory_mib,
         )
 
     def add(self, amount: Amount, *, sign: int, preemptible: bool) -> bool:

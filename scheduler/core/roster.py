@@ -4,40 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from scheduler.core.jobs import Candidate, Job, Willingness, candidate_of
-from scheduler.core.placement import Place
 from scheduler.core.queues import Queue
-from scheduler.core.shape import Shape
 
 _NOBODY: Mapping[int, Mapping[Job, None]] = {}
-
-
-class Lesser:
-    """What a project's candidates below some priority hold, until one of them changes."""
-
-    __slots__ = ("gains", "mgpu_on")
-
-    def __init__(self) -> None:
-        #: By node and device, how many mGPU they hold.
-        self.mgpu_on: dict[int, dict[int, int]] = {}
-        #: By shape, how many more replicas would fit without them; kept by who finds it out.
-        self.gains: dict[Shape, Gain] = {}
-
-    def note(self, place: Place) -> None:
-        """Note that one of them holds ``place``."""
-        amounts = self.mgpu_on.setdefault(place.node, {})
-        for at in place.devices:
-            amounts[at] = amounts.get(at, 0) + place.mgpu // len(place.devices)
-
-
-class Gain(NamedTuple):
-    """How many more replicas would fit, and of which state of which books that was found out."""
-
-    log: list[int]
-    seen: int
-    replicas: int
 
 
 class Roster:
@@ -46,7 +17,6 @@ class Roster:
     __slots__ = (
         "_candidates",
         "_elastic",
-        "_lesser",
         "_min_runtime_us",
         "_on_node",
         "now_us",
@@ -62,8 +32,6 @@ class Roster:
         self._elastic: dict[int, int] = {}
         #: By node position and project, the jobs with replicas there; made on first use.
         self._on_node: dict[int, dict[int, dict[Job, None]]] | None = None
-        #: By project and priority, where its candidates below that priority hold devices.
-        self._lesser: dict[int, dict[int, Lesser]] = {}
         self._min_runtime_us = min_runtime_s * 1_000_000
         self.now_us = now_us
 
@@ -75,7 +43,6 @@ class Roster:
                 for candidate in found:
                     candidate.job.candidate = None
             self._candidates.clear()
-            self._lesser.clear()
             self._elastic.clear()
 
     def candidates(self, project: Queue) -> list[Candidate]:
@@ -93,19 +60,6 @@ class Roster:
         """Test whether some of ``project``'s candidates have further replicas."""
         self.candidates(project)
         return self._elastic[project.id] > 0
-
-    def lesser(self, project: Queue, priority: int) -> Lesser:
-        """Return what ``project``'s candidates below ``priority`` hold."""
-        of_project = self._lesser.setdefault(project.id, {})
-        found = of_project.get(priority)
-        if found is None:
-            found = of_project[priority] = Lesser()
-            for candidate in self.candidates(project):
-                if candidate.order[0] >= priority:
-                    break
-                for held in candidate.job.held:
-                    found.note(held.place)
-        return found
 
     def by_project_on(self, position: int) -> Mapping[int, Mapping[Job, None]]:
         """Return the jobs with live replicas on the node at ``position``, by project id."""
@@ -129,7 +83,6 @@ class Roster:
 
     def before_change(self, job: Job) -> None:
         """Take ``job`` out, before its replicas change."""
-        self._lesser.pop(job.project.id, None)
         if self._on_node is not None:
             for held in job.held:
                 of_project = self._on_node[held.place.node].get(job.project.id)
@@ -146,7 +99,6 @@ class Roster:
 
     def after_change(self, job: Job) -> None:
         """Put ``job`` back, after its replicas changed, if it still has any."""
-        self._lesser.pop(job.project.id, None)
         running = self.running[job.project.id]
         if not job.held:
             running.pop(job.workload.id, None)
@@ -174,3 +126,9 @@ class Roster:
 
 def _order_of(candidate: Candidate) -> Willingness:
     return candidate.order
+
+
+def nodes_of(roster: Roster, project: Queue) -> set[int]:
+    """Return the nodes on which ``project`` runs something."""
+    jobs = roster.running[project.id].values()
+    return {held.place.node for job in jobs for held in job.held if held.place.node >= 0}

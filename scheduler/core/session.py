@@ -15,6 +15,7 @@ from scheduler.core.books import Books, open_books
 from scheduler.core.clearable import Clearable, Cleared
 from scheduler.core.facts import Facts
 from scheduler.core.jobs import Held, Job, Leaving
+from scheduler.core.lesser import Lesser
 from scheduler.core.mix import Mix
 from scheduler.core.placement import Place, Placer
 from scheduler.core.queues import Queue, queue_of
@@ -51,7 +52,11 @@ class Session:
         #: Workloads that hold a place or had a part in this cycle, by id.
         self.jobs: dict[int, Job] = {}
         self.roster = Roster(self.projects, min_runtime_s=policy.min_runtime_s, now_us=now_us)
+        #: What would fit without the lesser work of a project.
+        self.lesser = Lesser(self.roster)
         self.now = self.later = self.start = open_books(nodes)
+        #: The three books may say different things.
+        self.is_parted = False
         #: What the nodes hold when nothing runs.
         self.empty_books = open_books(nodes)
         self._placers: dict[int, Placer] = {}
@@ -80,7 +85,8 @@ class Session:
         self.new_owners.clear()
         self.releases = 0
         if self.policy.min_runtime_s:
-            self.forget_clearable()
+            self._forget_clearable()
+            self.lesser.clear()
 
     @property
     def log_length(self) -> int:
@@ -137,8 +143,7 @@ class Session:
             )
         return found
 
-    def forget_clearable(self) -> None:
-        """Let what could be cleared be found anew."""
+    def _forget_clearable(self) -> None:
         self._clearable.clear()
         self._cleared = None
 
@@ -254,18 +259,20 @@ class Session:
 
     def split_books(self) -> None:
         """Part the three books, before something is stopped that others wait for."""
-        if self.at_once or self.later is not self.now:
+        if self.at_once or self.is_parted:
             return
-        self.later = self.now.copy()
-        self.start = self.now.copy()
-        self.forget_clearable()
+        self.is_parted = True
+        if self.later is self.now:
+            if self._cleared is not None:
+                self._cleared.follow()
+            self.later = self.now.copy()
+            self.start = self.now.copy()
+            if self._cleared is not None:
+                self._cleared.set_later(self.later)
 
     def join_books(self) -> None:
-        """Make the three books one again: nothing is kept, and nothing stops that others wait for."""
-        for books in {id(self.later), id(self.start)} - {id(self.now)}:
-            self._placers.pop(books, None)
-        self.later = self.start = self.now
-        self.forget_clearable()
+        """Note that nothing is kept, and nothing stops that others wait for: the books say the same."""
+        self.is_parted = False
 
     def refresh_start(self, positions: Iterable[int]) -> None:
         """Set what may be started on to what both other books leave free."""
@@ -303,8 +310,7 @@ class Session:
 
     def note_nodes(self, job: Job) -> None:
         """Note in the later books' log that other work may be taken where ``job`` runs than before."""
-        if self._cleared is not None:
-            self.later.log.extend([held.place.node for held in job.held if held.place.node >= 0])
+        self.later.log.extend([held.place.node for held in job.held if held.place.node >= 0])
 
     def _add_held(self, job: Job, places: Iterable[Place]) -> None:
         self.touched.add(job.workload.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler.core.fair_share import FairShares
+from scheduler.core.holds import Explained
 from scheduler.core.lacks import Shortages
 from scheduler.core.session import Session
 from scheduler.core.waiting import Waiting
@@ -18,6 +19,7 @@ class State:
     waiting: Waiting
     shares: FairShares
     shortages: Shortages
+    explained: Explained
 
     def shortages_at_end(self) -> Shortages:
         """Return the shortages in the start books, which may be others than at the beginning."""
@@ -28,9 +30,11 @@ class State:
 
 def state_of(session: Session) -> State:
     """Return the state for cycles on ``session``, into which the facts were brought."""
+    waiting = Waiting(session)
     return State(
         session=session,
-        waiting=Waiting(session),
+        waiting=waiting,
         shares=FairShares(session),
         shortages=Shortages(session, session.start),
+        explained=Explained(session, waiting),
     )

@@ -124,26 +124,30 @@ class Line:
             del self.entries[: self.first]
             self.first = 0
 
+    def _note_change(self) -> None:
+        self._ids = self._head_key = None
+        self.project.line_changes += 1
+
     def put_in_order(self) -> None:
         """Sort the requests, after some were added at the end."""
         self.entries.sort()
-        self._ids = self._head_key = None
+        self._note_change()
 
     def insert(self, workload: Workload) -> None:
         """Add a request where its age puts it."""
         insort(self.entries, entry_of(workload), lo=self.first)
-        self._ids = self._head_key = None
+        self._note_change()
 
     def take_head(self) -> None:
         """Take the first request out: it started."""
         self.first += 1
-        self._ids = self._head_key = None
+        self._note_change()
 
     def withdraw(self, workload: Workload) -> None:
         """Take ``workload``'s request out, wherever it stands."""
         at = bisect_left(self.entries, entry_of(workload), lo=self.first)
         del self.entries[at]
-        self._ids = self._head_key = None
+        self._note_change()
 
 
 def entry_of(workload: Workload) -> Entry:
