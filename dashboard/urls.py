@@ -34,6 +34,7 @@ from dashboard.views import (
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/day", overview.overview_day, name="overview_day"),
+    path("overview/averages", overview.overview_averages, name="overview_averages"),
     path("demonstration", overview.choose_demonstration, name="choose_demonstration"),
     path("demonstration/day", demo_day.day, name="demo_day"),
     path("demonstration/day/start", demo_day.start, name="demo_day_start"),
@@ -105,6 +106,7 @@ urlpatterns = [
     path("reports/statements/<int:number>.csv", money.statement_csv, name="statement_csv"),
     path("reports/promise", reports.kept_promise, name="report_promise"),
     path("reports/savings", reports.savings, name="report_savings"),
+    path("reports/savings/day", reports.savings_day, name="savings_day"),
     path("reports/intervals", reports.interval_list, name="report_intervals"),
     path("reports/consumption.<str:ending>", reports.download, name="report_download"),
     path("search", search.search, name="search"),

@@ -96,6 +96,7 @@ COLUMNS = (
     _number("cost", lambda report, row: numbers.money(row.figures.cost)),
     _number("idle_cost", lambda report, row: numbers.money(row.figures.idle_cost)),
     _text("currency", lambda report, row: report.cluster.currency),
+    _text("former_names", lambda report, row: "|".join(row.unit.former)),
     _text("period_start", lambda report, row: iso(report.request.span.from_at)),
     _text("period_end", lambda report, row: iso(report.request.span.to_at)),
     _text("timezone", lambda report, row: report.request.span.zone),

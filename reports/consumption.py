@@ -56,6 +56,8 @@ class Unit:
     department_id: int = 0
     department: str = ""
     color: int = 0
+    #: What it was called in the period or since, and is not any more.
+    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ def make_report(*, visible: Visibility, request: ReportRequest, now: datetime) -
     """
     slots = divide(span=request.span, bucket=request.bucket)
     cuts = [slot.from_us for slot in slots] + [slots[-1].to_us]
-    names = usage_names.read_names(visible=visible)
+    names = usage_names.read_names(visible=visible).as_of(request.span.from_at)
     guaranteed = not request.wanted.parts_of_queues and request.segment not in OF_WORK
     if guaranteed:
         parts, beyond = _by_queue(visible, request, cuts, names, to_us(now))
@@ -255,6 +257,7 @@ def _department(key: usage.QueueKey, names: Names) -> Unit:
         id=str(key.department_id),
         name=label(names.departments.get(key.department_id), key.department_id),
         department_id=key.department_id,
+        former=_former(names.departments.get(key.department_id)),
     )
 
 
@@ -265,6 +268,7 @@ def _project(key: usage.QueueKey, names: Names) -> Unit:
         department_id=key.department_id,
         department=label(names.departments.get(key.department_id), key.department_id),
         color=_color(names, key.project_id),
+        former=_former(names.projects.get(key.project_id)),
     )
 
 
@@ -278,6 +282,12 @@ _UNIT_OF_QUEUE: dict[Segment, Callable[[usage.QueueKey, Names], Unit]] = {
     Segment.PROJECT: _project,
     Segment.POOL: _pool,
 }
+
+
+def _former(found: UnitName | None) -> tuple[str, ...]:
+    """Return other names that a unit had, each once."""
+    told = () if found is None else found.former
+    return tuple(dict.fromkeys(one.name for one in told if found and one.name != found.name))
 
 
 def _color(names: Names, project_id: int) -> int:

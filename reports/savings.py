@@ -151,6 +151,25 @@ class FromLedger:
         held = self.everything.allocated
         return Fraction(self.inference.allocated, held) if held else None
 
+    def wasted_a_month(self, *, total_a_month: Fraction) -> Fraction:
+        """Return what a fixed partition of inference's share wastes of a month's cost while it idles."""
+        return total_a_month * (self.share or 0) * (self.idle or 0)
+
+    def words(self, *, of: Assumptions) -> dict[str, int]:
+        """Return the assumptions with what the ledger says in place of what was assumed.
+
+        In whole percent and hours: the use of 30 days, weekends among them, as hours of every day.
+        """
+        percent = round(100 * (self.share or 0))
+        return {
+            **{field.name: getattr(of, field.name) for field in fields(of)},
+            "inference_percent": percent,
+            "needed_percent": percent,
+            "hours_a_day": round(24 * (1 - (self.idle or 0))),
+            "days_a_week": 7,
+            "holidays": 0,
+        }
+
 
 def read_ledger(*, visible: Visibility, zone: str, now: datetime) -> FromLedger:
     """Return the ledger's side of the account."""

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from reports import in_words, promise, shown
 from reports.asked import Asked, Preset
-from reports.consumption import Report, ReportRequest, Row, Segment, make_report
-from reports.numbers import decimal_text, shown_percent
+from reports.averages import Average, average
+from reports.consumption import Report, ReportRequest, Segment, make_report
 from reports.periods import Bucket, Span, make_span
 from scheduler.core.usage import DAY_US
 from scheduler.core.vocabulary import Level
@@ -21,18 +21,6 @@ from scheduler.queries.visibility import Visibility
 #: Days of the averages.
 WINDOWS = (1, 7, 30)
 CHART_DAYS = 7
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Average:
-    """One window: GPUs on average, and the share of what was held that computed."""
-
-    label: str
-    held: str
-    guarantee: str
-    borrowed: str
-    idle: str
-    utilization: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,24 +82,7 @@ def _average(
     span = _span(days, zone, now)
     request = ReportRequest(span=span, segment=Segment.PROJECT, wanted=wanted)
     report: Report = make_report(visible=visible, request=request, now=now)
-    return average(row=report.total, length_us=days * DAY_US, label=_label(days))
-
-
-def average(*, row: Row, length_us: int, label: str) -> Average:
-    """Return a row's integrals as mean amounts over a length of time."""
-    figures = row.figures
-
-    def mean(amount: int) -> str:
-        return decimal_text(amount=amount, unit=1000 * length_us, places=2)
-
-    return Average(
-        label=label,
-        held=mean(figures.allocated),
-        guarantee=mean(figures.deserved),
-        borrowed=mean(figures.over_quota),
-        idle=mean(figures.idle),
-        utilization=shown_percent(part=figures.allocated - figures.idle, whole=figures.allocated),
-    )
+    return average(figures=report.total.figures, length_us=days * DAY_US, label=_label(days))
 
 
 def _label(days: int) -> str:

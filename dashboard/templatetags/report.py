@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 
 from django import template
@@ -76,8 +77,16 @@ def gpu_hours(amount: int) -> str:
 
 @register.filter
 def unit_label(found: UnitName) -> str:
-    """Return a unit's name, with the day of its deletion."""
-    return label(found, found.id)
+    """Return a unit's name, with the day of its deletion and what it was called before."""
+    name = label(found, found.id)
+    return f"{name} ({formerly([one.name for one in found.former])})" if found.former else name
+
+
+@register.filter
+def formerly(names: Sequence[str]) -> str:
+    """Return "formerly a, b"."""
+    told = _(", ").join(dict.fromkeys(names))
+    return _("formerly {names}").format(names=told)
 
 
 @register.filter
@@ -104,6 +113,12 @@ def narrowed(asked: Asked, row: Row) -> str:
     if segment is Segment.PROJECT and row.unit.department_id:
         changes["department"] = str(row.unit.department_id)
     return asked.query(**changes)
+
+
+@register.filter
+def budget(amount: Decimal) -> str:
+    """Return an amount of money, thousands parted; its places only where there are any."""
+    return f"{amount:,.0f}" if amount == amount.to_integral_value() else f"{amount:,.2f}"
 
 
 @register.filter

@@ -13,9 +13,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import demonstrations, live_wire
 from dashboard.views import demo_day, signed_in
+from reports.averages import averages_by_project
 from scheduler.operations.authority import Action
 from scheduler.queries import overview as overviews
-from scheduler.queries.pool_state import list_pools
+from scheduler.queries.day import begin_of_records
+from scheduler.queries.pool_state import PoolRow, list_pools
+from scheduler.queries.visibility import Visibility
 
 
 @login_required
@@ -54,15 +57,35 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_GET
 def overview_day(request: HttpRequest) -> JsonResponse:
     """Answer the last 24 hours as JSON."""
-    now = timezone.now()
     visible = signed_in.visible_to(request)
+    pool = _wanted_pool(request, visible)
+    day = overviews.read_overview_day(visible=visible, pool_id=pool.id, now=timezone.now())
+    return JsonResponse(live_wire.day_to_wire(day))
+
+
+@login_required
+@require_GET
+def overview_averages(request: HttpRequest) -> HttpResponse:
+    """Answer what projects held on average over the last 24 hours, as a part of the page."""
+    visible, now = signed_in.visible_to(request), timezone.now()
+    pool_id = _wanted_pool(request, visible).id
+    found = averages_by_project(
+        visible=visible,
+        pool_id=pool_id,
+        begin_us=begin_of_records(visible=visible, pool_id=pool_id, now=now),
+        zone=timezone.get_current_timezone_name(),
+        now=now,
+    )
+    return render(request, "dashboard/partials/_averages.html", {"averages": found})
+
+
+def _wanted_pool(request: HttpRequest, visible: Visibility) -> PoolRow:
     pools = list_pools(visible=visible)
     wanted = request.GET.get("pool", "")
     pool = next((row for row in pools if row.name == wanted), pools[0] if pools else None)
     if pool is None:
         raise Http404
-    day = overviews.read_overview_day(visible=visible, pool_id=pool.id, now=now)
-    return JsonResponse(live_wire.day_to_wire(day))
+    return pool
 
 
 @login_required

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from datetime import datetime
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -16,7 +17,7 @@ from dashboard import words
 from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from reports import csv_export, intervals, page, promise, report_words
+from reports import csv_export, intervals, page, promise, report_words, simulated_day
 from reports import savings as savings_account
 from reports.asked import Asked, parse_asked
 from reports.consumption import Report, describe_filters, make_report
@@ -136,7 +137,7 @@ def kept_promise(request: HttpRequest) -> HttpResponse:
             "lines": [(line, promise.shown(line.promise)) for line in lines],
             "total": promise.shown(promise.together([line.promise for line in lines])),
             "periods": [
-                (name, asked.query(period=code, **{"from": "", "to": ""}))
+                (name, asked.query(period=code, **{"from": "", "to": ""}), code == asked.preset)
                 for code, name in report_words.choices()["period"]
                 if code != "custom"
             ],
@@ -164,17 +165,31 @@ def savings(request: HttpRequest) -> HttpResponse:
         fields = report_words.assumption_fields(savings_account.Assumptions())
         context |= {"refused": str(refused), "fields": fields}
         return render(request, "reports/savings.html", context, status=400)
+    found = savings_account.account(of=assumptions)
+    ledger = savings_account.read_ledger(
+        visible=signed_in.visible_to(request),
+        zone=timezone.get_current_timezone_name(),
+        now=timezone.now(),
+    )
     context |= {
         "fields": report_words.assumption_fields(assumptions),
-        "found": savings_account.account(of=assumptions),
+        "found": found,
         "splits": savings_account.splits(of=assumptions),
-        "ledger": savings_account.read_ledger(
-            visible=signed_in.visible_to(request),
-            zone=timezone.get_current_timezone_name(),
-            now=timezone.now(),
+        "ledger": ledger,
+        "ledger_wastes": ledger.wasted_a_month(
+            total_a_month=found.total / (12 * assumptions.years)
         ),
+        "ledger_query": urlencode(ledger.words(of=assumptions)),
     }
     return render(request, "reports/savings.html", context)
+
+
+@login_required
+@require_GET
+def savings_day(request: HttpRequest) -> HttpResponse:
+    """Answer the simulated day, as a part of the savings page."""
+    found = simulated_day.compare()
+    return render(request, "reports/partials/_simulated_day.html", {"found": found})
 
 
 def _asked(request: HttpRequest) -> Asked:

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.views import signed_in
+from scheduler.queries import former_names
 from scheduler.queries import nodes as node_queries
 from scheduler.queries import workloads as queries
 
@@ -23,10 +24,12 @@ def search(request: HttpRequest) -> HttpResponse:
     found: dict[str, object] = {"text": text, "any": False}
     if text:
         page = queries.list_workloads(visible=visible, wanted=queries.WorkloadFilter(text=text))
+        former = former_names.read_former_names()
         projects = [
-            project
+            (project, names)
             for project in queries.list_projects(visible=visible)
-            if text.casefold() in project.name.casefold()
+            for names in [[name for name, _until in former.get(("project", project.id), ())]]
+            if any(text.casefold() in name.casefold() for name in (project.name, *names))
         ]
         nodes = [
             row

@@ -12,7 +12,7 @@ from dashboard.views import signed_in
 from reports.money import budget_lines
 from reports.unit_page import make_unit_page
 from scheduler.core.vocabulary import Level
-from scheduler.queries import units, usage_names
+from scheduler.queries import former_names, units, usage_names
 
 
 @login_required
@@ -50,6 +50,11 @@ def _page(request: HttpRequest, level: Level, slug: str) -> HttpResponse:
         "reports/unit.html",
         {
             "unit": unit,
+            "former": [
+                name
+                for name, _until in former_names.read_former_names().get((level, unit.id), ())
+                if name != unit.name
+            ],
             "page": page,
             "budget": budget,
             "currency": usage_names.read_cluster_facts().currency,

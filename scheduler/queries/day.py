@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduler import models
 from scheduler.queries.visibility import Visibility
@@ -106,6 +106,14 @@ def read_day(*, visible: Visibility, pool_id: int, now: datetime) -> Day:
     )
 
 
+def begin_of_records(*, visible: Visibility, pool_id: int, now: datetime) -> int:
+    """Return when the 24 hours up to ``now`` begin, or later where nothing was held before. One query."""
+    start_us = _us(now - WINDOW)
+    rows = _held_since(visible, pool_id, start_us).order_by("from_us")
+    first = rows.values_list("from_us", flat=True).first()
+    return _us(now) if first is None else max(start_us, first)
+
+
 def thin(points: tuple[DayPoint, ...], *, most: int) -> tuple[DayPoint, ...]:
     """Return at most ``most`` points, of each stretch the least, the greatest and the last."""
     if len(points) <= most:
@@ -136,12 +144,18 @@ def _walk(changes: Iterable[_Change], *, from_us: int, to_us: int) -> tuple[DayP
 
 
 def _intervals(visible: Visibility, pool_id: int, start_us: int) -> list[_Interval]:
-    rows = models.AllocationInterval.objects.filter(
+    rows = _held_since(visible, pool_id, start_us)
+    return list(rows.values_list("workload_id", "project_id", "mgpu", "from_us", "to_us"))
+
+
+def _held_since(
+    visible: Visibility, pool_id: int, start_us: int
+) -> QuerySet[models.AllocationInterval]:
+    return models.AllocationInterval.objects.filter(
         visible.projects(prefix="project__"),
         Q(to_us__isnull=True) | Q(to_us__gt=start_us),
         pool_id=pool_id,
     )
-    return list(rows.values_list("workload_id", "project_id", "mgpu", "from_us", "to_us"))
 
 
 def _waiting_changes(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
 from scheduler import models
+from scheduler.queries.former_names import FormerName, read_former_names
 from scheduler.queries.usage_facts import hours_of
 from scheduler.queries.visibility import Visibility
 
@@ -24,6 +25,13 @@ class UnitName:
     color: int = 0
     #: The department that a project belongs to now; 0 for others.
     department_id: int = 0
+    #: What it was called before, in order of time.
+    former: tuple[FormerName, ...] = ()
+
+    def as_of(self, begin: datetime) -> UnitName:
+        """Return it without former names that were gone before ``begin``."""
+        kept = tuple(one for one in self.former if one.until > begin)
+        return self if kept == self.former else replace(self, former=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,14 @@ class Names:
     departments: dict[int, UnitName]
     projects: dict[int, UnitName]
     pools: dict[int, UnitName]
+
+    def as_of(self, begin: datetime) -> Names:
+        """Return them without former names that were gone before ``begin``."""
+        return replace(
+            self,
+            departments={id_: one.as_of(begin) for id_, one in self.departments.items()},
+            projects={id_: one.as_of(begin) for id_, one in self.projects.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +61,21 @@ class ClusterFacts:
 
 
 def read_names(*, visible: Visibility) -> Names:
-    """Return the names that may stand on a caller's report: also of what it saw hours of. Three queries."""
+    """Return the names that may stand on a caller's report: also of what it saw hours of. Four queries."""
     departments = models.Department.objects.filter(
         visible.departments() | Q(id__in=_department_ids_of_hours(visible))
     ).distinct()
     own = visible.projects()
     projects = models.Project.objects.filter(own | Q(id__in=_project_ids_of_hours(visible)))
+    former = read_former_names()
     return Names(
         departments={
-            row.id: UnitName(id=row.id, name=row.name, deleted_at=row.deleted_at)
+            row.id: UnitName(
+                id=row.id,
+                name=row.name,
+                deleted_at=row.deleted_at,
+                former=former.get(("department", row.id), ()),
+            )
             for row in departments.order_by("name", "id")
         },
         projects={
@@ -63,6 +85,7 @@ def read_names(*, visible: Visibility) -> Names:
                 deleted_at=row.deleted_at,
                 color=row.color,
                 department_id=row.department_id,
+                former=former.get(("project", row.id), ()),
             )
             for row in projects.order_by("name", "id")
         },

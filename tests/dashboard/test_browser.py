@@ -5,10 +5,34 @@ from __future__ import annotations
 import re
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.product, pytest.mark.timeout(240)]
 SLOW = 20_000
+#: What is checked for accessibility.
+PAGES = (
+    "/",
+    "/nodes",
+    "/quotas",
+    "/workloads",
+    "/workloads/new",
+    "/inference",
+    "/decisions",
+    "/idle",
+    "/reports?period=7d&step=day&compare=1",
+    "/reports/intervals",
+    "/reports/money",
+    "/reports/promise",
+    "/reports/savings",
+    "/reports/saved",
+    "/projects/unit-a",
+    "/departments/dev-test",
+    "/manage/quotas",
+    "/manage/people",
+    "/manage/alerts",
+    "/manage/audit",
+)
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +183,52 @@ def test_a_workload_is_stopped_from_its_page(overview):
     expect(overview.locator("[data-phase]").first).to_contain_text("Stopped", timeout=60_000)
     overview.get_by_role("button", name="Start again").click()
     expect(overview.locator("[data-phase]").first).to_contain_text("Running", timeout=60_000)
+
+
+def test_hours_of_the_running_period_move_while_one_watches(overview, card):
+    # Given the report of today, while borrowed and idle work holds its share
+    overview.goto(f"{card.address}/reports?period=today")
+    cells = {
+        name: overview.locator(f'tfoot [data-cell="{name}"]')
+        for name in ("allocated", "deserved", "over_quota", "idle")
+    }
+    first = {name: cell.get_attribute("title") for name, cell in cells.items()}
+    # Then each of its hours grows in place, without the page being loaded again
+    overview.evaluate("window.same = true")
+    for name, cell in cells.items():
+        expect(cell).not_to_have_attribute("title", first[name], timeout=60_000)
+    later = {name: cell.get_attribute("title") for name, cell in cells.items()}
+    grown = {name for name in cells if hours(later[name]) > hours(first[name])}
+    assert grown == set(cells)
+    assert overview.evaluate("window.same") is True
+    assert overview.errors == []
+
+
+def hours(title):
+    return float(title.removesuffix(" h"))
+
+
+@pytest.mark.parametrize("paths", [PAGES[::2], PAGES[1::2]], ids=["even", "odd"])
+def test_a_checker_of_accessibility_finds_nothing(overview, card, paths):
+    # Given the pages, each in the light theme and then in the dark one, where only colors differ
+    found = {}
+    for path in paths:
+        overview.emulate_media(color_scheme="light", reduced_motion="reduce")
+        overview.goto(f"{card.address}{path}")
+        found |= violations(overview, path)
+        overview.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        found |= violations(overview, f"{path}, dark", runOnly=["color-contrast"])
+    # Then axe has nothing to say about any of them
+    assert found == {}
+
+
+def violations(page, where, **options):
+    """What axe finds on a page: places by the page and the rule."""
+    answer = Axe().run(page, options={"resultTypes": ["violations"], **options}).response
+    return {
+        f"{where}: {one['id']}": [node["html"][:200] for node in one["nodes"][:3]]
+        for one in answer["violations"]
+    }
 
 
 def test_a_narrow_screen_does_not_scroll_sideways(overview):

@@ -87,6 +87,7 @@ WORKLOAD = {
 ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "overview": Page(asks=("pool={name}",)),
     "overview_day": Page(),
+    "overview_averages": Page(),
     "choose_demonstration": Form({"demonstration": "one-card"}),
     "demo_day": Page(only=frozenset({Role.SYSTEM_ADMIN})),
     "demo_day_start": Form({}),
@@ -199,6 +200,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "statement_csv": Elsewhere("tests/reports/test_money.py"),
     "report_promise": Page(asks=("project={id}",)),
     "report_savings": Page(),
+    "savings_day": Page(),
     "report_intervals": Page(asks=("project={id}",)),
     "report_download": Page(asks=("project={id}",)),
     "search": Page(asks=("q={name}", "q=seg-eval")),

@@ -63,6 +63,8 @@ def said_in_python_and_templates():
                         text = "".join(
                             eval(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"', text)
                         )
+                    else:
+                        text = text.replace("%", "%%")  # as the tag looks it up
                     yield path.relative_to(ROOT), text
 
 

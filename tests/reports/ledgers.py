@@ -8,6 +8,8 @@ from itertools import count
 from scheduler import models
 from scheduler.core.instants import to_us
 from scheduler.core.units import UNLIMITED_MGPU, parse_gpu
+from scheduler.operations import units
+from scheduler.operations.authority import SYSTEM
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 _number = count(1)
@@ -85,6 +87,19 @@ class Ledger:
         project.department = self.departments[to]
         project.save()
         self._quota(project.department, project, str(held.quota_mgpu / 1000), at)
+
+    def rename(self, name, other, *, at):
+        """Give a project another name, as a person does; the ledger's first one stays its key here."""
+        project = self.projects[name]
+        self.projects[name] = units.change_project(
+            project_id=project.pk,
+            name=other,
+            color=project.color,
+            department_id=project.department_id,
+            authority=SYSTEM,
+            now=at,
+        )
+        return self
 
     def delete(self, name, *, at):
         project = self.projects.pop(name)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
 from django.test import Client
 
 from access.models import User
+from reports import simulated_day
 from reports.refused import ReportRefused
 from reports.savings import Assumptions, account, parse_assumptions, read_ledger, splits
+from reports.simulated_day import picture
+from scheduler.management.simulation.day import Day
 from scheduler.queries.visibility import WHOLE_CLUSTER
 from tests.reports.ledgers import Ledger, utc
 
@@ -80,6 +84,45 @@ def test_the_ledgers_side_is_inference_of_the_last_thirty_days(db):
     found = read_ledger(visible=WHOLE_CLUSTER, zone="UTC", now=now)
 
     assert (found.idle, found.share) == (Fraction(3, 4), Fraction(1, 2))
+    # And at 400,000 a month its half wastes three quarters of 200,000; the account takes 6 hours a day
+    assert found.wasted_a_month(total_a_month=Fraction(400_000)) == 150_000
+    words = found.words(of=Assumptions(years=3))
+    assert (words["years"], words["inference_percent"], words["hours_a_day"]) == (3, 50, 6)
+    assert account(of=Assumptions(**words)).idle == Fraction(3, 4)
+
+
+def test_the_simulated_day_is_drawn_from_its_figures():
+    # Given a day of four steps on two GPUs, which inference and training share
+    day = Day(
+        name="day",
+        inference_gpu=[1.0, 2.0, 0.0, 0.0],
+        training_gpu=[1.0, 0.0, 2.0, 1.0],
+        wanted_gpu=[1.0, 2.0, 0.0, 0.0],
+    )
+
+    drawn = picture(day, name="Shared pool")
+
+    # Then inference is one, two, none and none high, training fills up what lies above it
+    assert (drawn.width, drawn.height) == (12, 64)
+    assert drawn.inference == "M0 62V62H3V60H6V64H9V64H12V64H0Z"
+    assert drawn.training == "M0 60V60H3V60H6V60H9V62H12V64H0Z"
+
+
+def test_the_simulated_day_stands_beside_the_account(client, db, monkeypatch):
+    # Given days that are already worked out, and an administrator
+    day = Day(name="d", inference_gpu=[16.0] * 96, training_gpu=[16.0] * 96, wanted_gpu=[16.0] * 96)
+    half = Day(name="d", inference_gpu=[8.0] * 96, training_gpu=[16.0] * 96, wanted_gpu=[16.0] * 96)
+    monkeypatch.setattr(simulated_day, "_days", lambda: (day, half))
+    client.force_login(User.objects.create_superuser("admin", password="x"))
+
+    told = client.get("/reports/savings/day").content.decode()
+
+    rows = dict(re.findall(r'row">([^<]*)</th>((?:<td class="r">[^<]*</td>)+)', told))
+    assert re.findall(r">([\d.]+)<", rows["Nobody, GPU hours"]) == ["0.0", "192.0"]
+    assert re.findall(r">([\d.]+)<", rows["Wanted by inference and not got, GPU hours"]) == [
+        "0.0",
+        "192.0",
+    ]
 
 
 def test_the_page_tells_the_account_and_takes_other_figures(db):

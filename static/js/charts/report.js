@@ -8,6 +8,9 @@ const CONFIG = { displayModeBar: false, displaylogo: false, showSendToCloud: fal
 const BAR_PX = 30;
 /** Units with the most idle hours have their names beside their dots. */
 const LABELLED = 3;
+const NARROW_PX = 480;
+/** What the begin of a step takes on the axis. */
+const LABEL_PX = 120;
 
 let loading;
 
@@ -30,7 +33,7 @@ export function whenLoaded(source, then) {
 export function draw(plot, name, chart) {
   if (plot.hidden) return;
   const colors = palette(plot);
-  const [traces, layout, label] = KINDS[name](chart, colors);
+  const [traces, layout, label] = KINDS[name](chart, colors, plot.clientWidth);
   if (name === "units") plot.style.height = `${Math.max(160, 40 + BAR_PX * chart.units.length)}px`;
   globalThis.Plotly.react(plot, traces, { ...base(colors), ...layout }, CONFIG);
   plot.setAttribute("role", "img");
@@ -74,11 +77,12 @@ function idleOver(row) {
   return Math.max(0, row.idle - idleWithin(row));
 }
 
-function idle(chart, colors) {
+function idle(chart, colors, width) {
   const rows = chart.units.filter((row) => row.allocated > 0);
   const shares = rows.map((row) => (100 * row.idle) / row.allocated);
   const middle = rows.reduce((sum, row) => sum + row.allocated, 0) / Math.max(1, rows.length);
-  const labelled = new Set([...rows].sort((one, other) => other.idle - one.idle).slice(0, LABELLED).map((row) => row.key));
+  const labelled = new Set([...rows].sort((one, other) => other.idle - one.idle).slice(0, width < NARROW_PX ? 1 : LABELLED).map((row) => row.key));
+  const sides = rows.filter((row) => labelled.has(row.key)).sort((one, other) => one.allocated - other.allocated).map((row) => row.key);
   const line = (ends) => ({ type: "line", line: { color: colors.line, width: 1, dash: "dot" }, layer: "below", ...ends });
   const trace = {
     type: "scatter",
@@ -87,7 +91,8 @@ function idle(chart, colors) {
     y: shares,
     text: rows.map((row) => (labelled.has(row.key) ? short(row.name) : "")),
     customdata: rows.map((row) => row.name),
-    textposition: "top center",
+    // Neighbors have their names on different sides.
+    textposition: rows.map((row) => (sides.indexOf(row.key) % 2 ? "bottom center" : "top center")),
     cliponaxis: false,
     marker: { size: 10, color: rows.map((row) => colors.project(row.color)), line: { color: colors.surface, width: 1 } },
     hovertemplate: "%{customdata}<br>%{x:,.2f} h<br>%{y:.0f}%<extra></extra>",
@@ -103,7 +108,7 @@ function idle(chart, colors) {
   return [[trace], layout, worst ? format(gettext("The most idle hours were held by %(name)s: %(idle)s h."), { name: worst.name, idle: worst.idle.toFixed(2) }) : ""];
 }
 
-function steps(chart, colors) {
+function steps(chart, colors, width) {
   const { labels, allocated, over_quota: over, idle: idleHours, deserved } = chart.steps;
   const within = allocated.map((value, at) => value - over[at]);
   const bar = (values, marker, name) => ({ type: "bar", x: labels, y: values, marker, name, hovertemplate: "%{y:,.2f} h" });
@@ -123,7 +128,7 @@ function steps(chart, colors) {
     bargap: labels.length > 60 ? 0 : 0.2,
     hovermode: "x unified",
     margin: { l: 40, r: 8, t: 8, b: 34 },
-    xaxis: { type: "category", showgrid: false, nticks: 10, tickangle: 0, fixedrange: true, ticks: "outside", ticklen: 3, tickcolor: colors.line },
+    xaxis: { type: "category", showgrid: false, nticks: Math.max(2, Math.min(10, Math.floor(width / LABEL_PX))), tickangle: 0, fixedrange: true, ticks: "outside", ticklen: 3, tickcolor: colors.line },
     yaxis: { rangemode: "tozero", gridcolor: colors.line2, zeroline: false, fixedrange: true },
   };
   return [traces, layout, inWords(chart)];

@@ -4,13 +4,15 @@ import { showTimes } from "./times.js";
 
 const EVERY_MS = 2000;
 
-/** Fetch `place` again and again; `shown` is called after each time. */
+/** Fetch `place` again and again, each `data-every` seconds, and with `data-now` at once; `shown` is called after each time. */
 export function start(place, shown = () => {}) {
-  setInterval(async () => {
+  // Where the page has a socket, that one says whether the page is current.
+  const stale = (so) => document.querySelector("[data-live]") || document.body.classList.toggle("stale", so);
+  const once = async () => {
     if (document.hidden) return;
     try {
       const answer = await fetch(place.dataset.address, { headers: { "HX-Request": "true" } });
-      document.body.classList.toggle("stale", !answer.ok);
+      stale(!answer.ok);
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const plot = place.querySelector("[data-plot]");
@@ -19,7 +21,9 @@ export function start(place, shown = () => {}) {
       showTimes(place);
       shown();
     } catch {
-      document.body.classList.add("stale");
+      stale(true);
     }
-  }, EVERY_MS);
+  };
+  if ("now" in place.dataset) once();
+  setInterval(once, Number(place.dataset.every ?? 0) * 1000 || EVERY_MS);
 }

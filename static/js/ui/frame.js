@@ -13,7 +13,17 @@ export function start(bar) {
   document.addEventListener("submitted", onSubmitted);
   document.addEventListener("htmx:afterSwap", onSwapped);
   startFind(bar.querySelector(".find"));
+  reachWhatScrolls();
+  addEventListener("resize", reachWhatScrolls);
   for (const dialog of document.querySelectorAll("dialog[data-open]")) dialog.showModal();
+}
+
+/** What scrolls is reached by keys too. */
+function reachWhatScrolls() {
+  for (const place of document.querySelectorAll(".scroll")) {
+    if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) place.tabIndex = 0;
+    else place.removeAttribute("tabindex");
+  }
 }
 
 /** The list under the search box: arrow keys move in it, Escape and a press elsewhere close it. */
