@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from access.scopes import UserAuthority
 from dashboard import problems
+from dashboard.forms.kept import Kept, keep_posted
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.core.alerts import Metric
@@ -43,6 +44,10 @@ SILENCES_S = (3600, 8 * 3600, 24 * 3600, 7 * 24 * 3600)
 @require_GET
 def alerts(request: HttpRequest) -> HttpResponse:
     """Answer alerts and rules of the reader's scopes."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     authority = _governing(request)
     visible, now = signed_in.visible_to(request), timezone.now()
     rules = queries.list_rules(visible=visible, now=now)
@@ -63,7 +68,9 @@ def alerts(request: HttpRequest) -> HttpResponse:
             "scopes": _scopes(request, authority),
             "pools": pool_state.list_pools(visible=visible),
             "silences": SILENCES_S,
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
@@ -95,6 +102,7 @@ def save_rule(request: HttpRequest) -> HttpResponse:
             now=now,
         ),
         _("The rule is saved."),
+        form=f"rule-{optional_int(request.POST.get('rule')) or 'new'}",
     )
 
 
@@ -144,7 +152,9 @@ def acknowledge(request: HttpRequest, alert_id: int) -> HttpResponse:
     )
 
 
-def _do(request: HttpRequest, act: Callable[..., object], said: str) -> HttpResponse:
+def _do(
+    request: HttpRequest, act: Callable[..., object], said: str, *, form: str = ""
+) -> HttpResponse:
     try:
         act(signed_in.authority(request), timezone.now())
     except NotFound as error:
@@ -152,6 +162,8 @@ def _do(request: HttpRequest, act: Callable[..., object], said: str) -> HttpResp
     except NotPermitted as refused:
         return render(request, "403.html", {"said": problems.refusal(refused)}, status=403)
     except Refused as refused:
+        if form:
+            return _page(request, kept=keep_posted(request, form, refused.problems))
         for each in refused.problems:
             messages.error(request, problems.in_words(each))
     else:

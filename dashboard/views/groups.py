@@ -17,6 +17,7 @@ from access.models import Group
 from access.people import require_system_admin
 from access.scopes import UserAuthority
 from dashboard import problems
+from dashboard.forms.kept import Kept, keep_at, keep_posted
 from dashboard.views import signed_in
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused
@@ -26,6 +27,10 @@ from scheduler.operations.refused import NotFound, Refused
 @require_GET
 def groups_page(request: HttpRequest) -> HttpResponse:
     """Answer the groups with a role in the reader's scopes; system admins change them."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     authority = _governing(request)
     may_change = listing.sees_everyone(authority)
     return render(
@@ -35,7 +40,9 @@ def groups_page(request: HttpRequest) -> HttpResponse:
             "rows": groups.list_groups(authority=authority),
             "may_change": may_change,
             "people": listing.list_people(authority=authority) if may_change else (),
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
@@ -50,7 +57,7 @@ def create(request: HttpRequest) -> HttpResponse:
             name=group.name
         )
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form="new")
 
 
 @login_required
@@ -64,7 +71,7 @@ def change(request: HttpRequest, group_id: int) -> HttpResponse:
             return _("The group is deleted; its members lose its roles within seconds.")
         return _("The group {name} is saved.").format(name=_save(request, authority, group_id).name)
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form=f"group-{group_id}")
 
 
 @login_required
@@ -86,7 +93,7 @@ def member(request: HttpRequest, group_id: int) -> HttpResponse:
         groups.add_member(**what, authority=authority, now=timezone.now())
         return _("{name} is in the group now.").format(name=name)
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form=f"member-{group_id}")
 
 
 def _save(request: HttpRequest, authority: UserAuthority, group_id: int | None) -> Group:
@@ -106,15 +113,19 @@ def _governing(request: HttpRequest) -> UserAuthority:
     return authority
 
 
-def _carry_out(request: HttpRequest, act: Callable[[UserAuthority], str]) -> HttpResponse:
+def _carry_out(
+    request: HttpRequest, act: Callable[[UserAuthority], str], *, form: str
+) -> HttpResponse:
     authority = _governing(request)
     try:
         messages.success(request, act(authority))
     except NotFound:
-        messages.error(request, _("There is no such user or group."))
+        said = _("There is no such user or group.")
+        if "username" in request.POST:
+            return _page(request, kept=keep_at(request, form, "username", said))
+        messages.error(request, said)
     except Refused as refused:
-        for each in refused.problems:
-            messages.error(request, problems.in_words(each))
+        return _page(request, kept=keep_posted(request, form, refused.problems))
     except NotPermitted as refused:
         return render(request, "403.html", {"said": problems.refusal(refused)}, status=403)
     return redirect("groups")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,9 +14,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from access.scopes import UserAuthority
 from dashboard import problems, words
+from dashboard.forms.kept import Kept, keep_at, keep_posted
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from scheduler.core.idle import Limits
+from scheduler.core.idle import Limits, RuleKind
 from scheduler.operations import idle as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused
@@ -27,9 +30,14 @@ from scheduler.queries.settings import read_settings
 @require_GET
 def idle(request: HttpRequest) -> HttpResponse:
     """Answer what is idle now in the reader's scope, and the rules."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     visible = signed_in.visible_to(request)
     authority = signed_in.authority(request)
     rows = idle_holdings.list_idle(visible=visible, now=timezone.now())
+    settings = read_settings()
     costs = [row.cost for row in rows if row.cost is not None]
     return render(
         request,
@@ -37,14 +45,16 @@ def idle(request: HttpRequest) -> HttpResponse:
         {
             "rows": [{"row": row, "may_keep": _may_keep(row, authority)} for row in rows],
             "idle_mgpu": sum(row.held_mgpu for row in rows),
-            "cost": sum(costs) if costs else None,
-            "currency": read_settings().currency,
+            "cost": _money(sum(costs), settings.currency) if costs else None,
+            "currency": settings.currency,
             "services_mgpu": sum(row.held_mgpu for row in rows if row.is_service),
             "units": [
                 {"unit": unit, "may_change": _may_change(unit, authority)}
                 for unit in idle_holdings.list_rules(visible=visible)
             ],
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
@@ -81,6 +91,7 @@ def set_rule(request: HttpRequest) -> HttpResponse:
     if level not in ("department", "project") or unit_id is None:
         raise Http404
     kind = request.POST.get("kind", "")
+    form = f"{level}-{unit_id}-{kind}"
     try:
         limits = Limits(
             idle_limit_s=_seconds(request, "idle_limit_s"),
@@ -96,10 +107,16 @@ def set_rule(request: HttpRequest) -> HttpResponse:
         )
     except NotFound as error:
         raise Http404 from error
-    except (NotPermitted, ValueError) as refused:
-        messages.error(request, _refusal(refused))
+    except NotPermitted as refused:
+        messages.error(request, problems.refusal(refused))
+    except ValueError as error:
+        (name,) = error.args
+        said = _("A limit is a whole number of seconds, or empty.")
+        return _page(request, kept=keep_at(request, form, name, said))
     except Refused as refused:
-        for each in refused.problems:
+        if kind in set(RuleKind):
+            return _page(request, kept=keep_posted(request, form, refused.problems))
+        for each in refused.problems:  # no form of the page
             messages.error(request, problems.in_words(each))
     else:
         messages.success(
@@ -111,10 +128,9 @@ def set_rule(request: HttpRequest) -> HttpResponse:
     return redirect("idle")
 
 
-def _refusal(error: Exception) -> str:
-    if isinstance(error, NotPermitted):
-        return problems.refusal(error)
-    return _("A limit is a whole number of seconds, or empty.")
+def _money(amount: Decimal | int, currency: str) -> str:
+    """Return an amount with its currency, without decimals from 100 up."""
+    return f"{currency}{amount:,.0f}" if amount >= 100 else f"{currency}{amount:.2f}"
 
 
 def _seconds(request: HttpRequest, name: str) -> int | None:

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from access.scopes import UserAuthority
-from dashboard.problems import in_words, refusal
+from dashboard.forms.kept import Kept, keep_at, keep_posted
+from dashboard.problems import refusal
 from dashboard.views import signed_in
 from reports import csv_export, money
 from reports.refused import ReportRefused
@@ -53,14 +54,19 @@ def set_budget(request: HttpRequest) -> HttpResponse:
     except InvalidOperation:
         return _page(
             request,
-            refused=_("{text} is no amount. Write it as 120000 or 120000.50.").format(text=text),
+            kept=keep_at(
+                request,
+                "budget",
+                "monthly",
+                _("{text} is no amount. Write it as 120000 or 120000.50.").format(text=text),
+            ),
         )
     except NotFound as error:
         raise Http404 from error
     except NotPermitted as error:
         return _page(request, refused=refusal(error), status=403)
     except Refused as error:
-        return _page(request, refused=" ".join(in_words(p) for p in error.problems))
+        return _page(request, kept=keep_posted(request, "budget", error.problems))
     return redirect("report_money")
 
 
@@ -88,9 +94,9 @@ def close_month(request: HttpRequest) -> HttpResponse:
     except NotPermitted as error:
         return _page(request, refused=refusal(error), status=403)
     except ReportRefused as refused:
-        return _page(request, refused=str(refused))
+        return _page(request, kept=keep_at(request, "close", "month", str(refused)))
     except Refused as error:
-        return _page(request, refused=" ".join(in_words(p) for p in error.problems))
+        return _page(request, kept=keep_posted(request, "close", error.problems))
     return redirect("report_statement", number=number)
 
 
@@ -131,7 +137,9 @@ def _find(request: HttpRequest, number: int) -> queries.StatementRow:
     return found
 
 
-def _page(request: HttpRequest, *, refused: str = "", status: int = 400) -> HttpResponse:
+def _page(
+    request: HttpRequest, *, refused: str = "", kept: Kept | None = None, status: int = 400
+) -> HttpResponse:
     visible, now = signed_in.visible_to(request), timezone.now()
     authority = signed_in.authority(request)
     lines = money.budget_lines(visible=visible, now=now)
@@ -139,6 +147,7 @@ def _page(request: HttpRequest, *, refused: str = "", status: int = 400) -> Http
     may_close = authority.may(Action.NODES)
     context = {
         "refused": refused,
+        "kept": kept,
         "currency": facts.currency,
         "zone": facts.time_zone,
         "lines": lines,
@@ -151,7 +160,7 @@ def _page(request: HttpRequest, *, refused: str = "", status: int = 400) -> Http
         "may_close": may_close,
         "outstanding": money.outstanding(now=now) if may_close else {},
     }
-    return render(request, "reports/money.html", context, status=status if refused else 200)
+    return render(request, "reports/money.html", context, status=status if refused or kept else 200)
 
 
 def _may_set(authority: UserAuthority, unit: queries.BudgetRow) -> bool:

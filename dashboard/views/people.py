@@ -17,6 +17,7 @@ from access import groups, listing, people
 from access.roles import Role
 from access.scopes import UserAuthority
 from dashboard import problems, words
+from dashboard.forms.kept import Kept, keep_posted
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.operations.authority import Action, NotPermitted
@@ -27,6 +28,10 @@ from scheduler.operations.refused import NotFound, Refused
 @require_GET
 def people_page(request: HttpRequest) -> HttpResponse:
     """Answer who has which role where; only for those who may give some."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     authority = _governing(request)
     text = request.GET.get("q", "").strip()[:100]
     scopes = listing.list_scopes(authority=authority)
@@ -45,7 +50,9 @@ def people_page(request: HttpRequest) -> HttpResponse:
                 (role.value, words.role_name(role)) for role in reversed(Role) if role in offered
             ],
             "may_make": authority.may(Action.ACCESS) and authority.may(Action.NODES),
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
@@ -66,7 +73,7 @@ def create(request: HttpRequest) -> HttpResponse:
             name=made.username
         )
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form="new")
 
 
 @login_required
@@ -96,7 +103,7 @@ def change(request: HttpRequest, user_id: int) -> HttpResponse:
             return _("{name} can sign in again.").format(name=user.username)
         return _("The account of {name} has ended. Its records stay.").format(name=user.username)
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form=f"user-{user_id}")
 
 
 @login_required
@@ -115,7 +122,9 @@ def grant(request: HttpRequest) -> HttpResponse:
         )
         return _("{name} is {role} now.").format(name=username, role=words.role_name(role))
 
-    return _carry_out(request, act, missing=_("There is no such user, group or scope."))
+    return _carry_out(
+        request, act, form="grant", missing=_("There is no such user, group or scope.")
+    )
 
 
 @login_required
@@ -138,7 +147,11 @@ def _governing(request: HttpRequest) -> UserAuthority:
 
 
 def _carry_out(
-    request: HttpRequest, act: Callable[[UserAuthority], str], *, missing: str = ""
+    request: HttpRequest,
+    act: Callable[[UserAuthority], str],
+    *,
+    form: str = "",
+    missing: str = "",
 ) -> HttpResponse:
     authority = _governing(request)
     try:
@@ -146,8 +159,11 @@ def _carry_out(
     except NotFound as error:
         if not missing:
             raise Http404 from error
-        messages.error(request, missing)
+        return _page(request, kept=keep_posted(request, form, missing))
     except Refused as refused:
+        if form:
+            names = {"user": "username"}
+            return _page(request, kept=keep_posted(request, form, refused.problems, names=names))
         for each in refused.problems:
             messages.error(request, problems.in_words(each))
     except NotPermitted as refused:

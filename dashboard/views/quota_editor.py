@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -62,25 +62,41 @@ def editor(request: HttpRequest) -> HttpResponse:
         tree = quota_schedules.outside_of(tree, edited)
         wanted = {unit.key: unit.inside for unit in edited.units}
     draft = draft_from(tree=tree, wanted=wanted)
+    return show(request, draft, when=NOW if edited is None else AT, edited=edited, reverted=change)
+
+
+def show(
+    request: HttpRequest,
+    draft: Draft,
+    *,
+    when: str = NOW,
+    edited: quota_schedules.Scheduled | None = None,
+    reverted: quota_changes.QuotaChange | None = None,
+    said: Sequence[str] = (),
+) -> HttpResponse:
+    """Answer the editor with a draft in it; ``said``: why the draft can't be used as it is."""
+    visible, tree = signed_in.visible_to(request), draft.tree
     return render(
         request,
         "dashboard/quota_editor.html",
         {
-            "page": _page(request, draft, when=NOW if edited is None else AT),
+            "page": _page(request, draft, when=when),
+            "said": said,
             "edited": edited,
             "scheduled": _scheduled(request, tree),
             "replay_days": DAYS,
             "replays": list_replays(
-                visible=signed_in.visible_to(request),
+                visible=visible,
                 username=signed_in.user_of(request).get_username(),
                 pool_id=tree.pool.id,
                 now=timezone.now(),
             )[:5],
             "pools": list_pools(visible=visible),
             "ranks": [(int(rank), words.rank_name(rank)) for rank in reversed(Rank)],
-            "reverted": change,
+            "reverted": reverted,
             "changes": _changes(request, tree),
         },
+        status=400 if said else 200,
     )
 
 

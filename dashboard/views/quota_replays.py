@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -24,10 +23,9 @@ from scheduler.queries.quota_replays import find_replay
 def ask(request: HttpRequest) -> HttpResponse:
     """Have the draft played over the last days, and lead to where it can be followed."""
     draft = quota_editor.draft_of(request)
-    address = redirect("quota_editor")
     if draft.mistakes:
-        messages.error(request, _("Put the draft right first, then replay it."))
-        return address
+        said = [_("Put the draft right first, then replay it.")]
+        return quota_editor.show(request, draft, said=said)
     try:
         made = ask_replay(
             pool_id=draft.tree.pool.id,
@@ -39,12 +37,10 @@ def ask(request: HttpRequest) -> HttpResponse:
     except NotFound as error:
         raise Http404 from error
     except NotPermitted as refused:
-        messages.error(request, problems.refusal(refused))
-        return address
+        return quota_editor.show(request, draft, said=[problems.refusal(refused)])
     except Refused as refused:
-        for each in refused.problems:
-            messages.error(request, problems.in_words(each))
-        return address
+        said = [problems.in_words(each) for each in refused.problems]
+        return quota_editor.show(request, draft, said=said)
     return redirect("quota_replay", made.pk)
 
 

@@ -14,13 +14,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from access.listing import names_who_may
 from dashboard import problems
+from dashboard.forms.kept import Kept, keep_posted
 from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
 from dashboard.views.submit import choices, chosen_pool
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import serve_requests as operations
 from scheduler.operations.authority import Action, NotPermitted
-from scheduler.operations.refused import NotFound, Refused, SubmitRefused
+from scheduler.operations.refused import NotFound, Refused, StateRefused, SubmitRefused
 from scheduler.queries import pool_state
 from scheduler.queries import serve_requests as queries
 from scheduler.queries import workloads as workload_queries
@@ -32,6 +33,10 @@ from scheduler.queries.workloads import ProjectChoice
 @require_GET
 def requests(request: HttpRequest) -> HttpResponse:
     """Answer the requests in the reader's scope and what became of them."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     authority = signed_in.authority(request)
 
     def may_decide(row: RequestRow) -> bool:
@@ -52,7 +57,9 @@ def requests(request: HttpRequest) -> HttpResponse:
                 for row in queries.list_requests(visible=signed_in.visible_to(request))
             ],
             "may_ask": bool(_projects(request)),
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
@@ -177,9 +184,11 @@ def _decide(
         raise Http404 from error
     except NotPermitted as refused:
         return render(request, "403.html", {"said": problems.refusal(refused)}, status=403)
-    except Refused as refused:
+    except StateRefused as refused:  # its form is gone
         for each in refused.problems:
             messages.error(request, problems.in_words(each))
+    except Refused as refused:
+        return _page(request, kept=keep_posted(request, f"answer-{request_id}", refused.problems))
     else:
         messages.success(request, said.format(name=getattr(done, "name", "")))
     return redirect("serve_requests")

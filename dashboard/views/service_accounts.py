@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from access import listing, service_accounts, tokens
 from access.scopes import UserAuthority
 from dashboard import problems
+from dashboard.forms.kept import Kept, keep_form, keep_posted
 from dashboard.forms.tokens import TokenForm
 from dashboard.views import signed_in
 from dashboard.views.scope_names import scope_in
@@ -50,7 +51,7 @@ def create(request: HttpRequest) -> HttpResponse:
             name=made.user.username
         )
 
-    return _carry_out(request, act)
+    return _carry_out(request, act, form="new")
 
 
 @login_required
@@ -73,13 +74,11 @@ def end(request: HttpRequest, account_id: int) -> HttpResponse:
 def create_token(request: HttpRequest, account_id: int) -> HttpResponse:
     """Make a token of an account, whose secret is shown this once."""
     authority = _governing(request)
-    form = TokenForm(request.POST, scopes=())
+    form, shown = TokenForm(request.POST, scopes=()), f"token-{account_id}"
     try:
         account = service_accounts.find_account(account_id, authority)
         if not form.is_valid():
-            for errors in form.errors.values():
-                messages.error(request, " ".join(map(str, errors)))
-            return redirect("service_accounts")
+            return _page(request, kept=keep_form(request, shown, form))
         made = service_accounts.create_token(
             account_id=account.pk,
             terms=form.terms(scope=None),
@@ -91,9 +90,10 @@ def create_token(request: HttpRequest, account_id: int) -> HttpResponse:
     except NotPermitted as refused:
         return render(request, "403.html", {"said": problems.refusal(refused)}, status=403)
     except Refused as refused:
-        for each in refused.problems:
-            messages.error(request, problems.in_words(each))
-        return redirect("service_accounts")
+        if not account.user.is_active:  # it has no form any more
+            messages.error(request, " ".join(problems.in_words(each) for each in refused.problems))
+            return redirect("service_accounts")
+        return _page(request, kept=keep_posted(request, shown, refused.problems))
     return _page(request, made=made)
 
 
@@ -118,7 +118,9 @@ def _governing(request: HttpRequest) -> UserAuthority:
     return authority
 
 
-def _page(request: HttpRequest, *, made: tokens.MadeToken | None = None) -> HttpResponse:
+def _page(
+    request: HttpRequest, *, made: tokens.MadeToken | None = None, kept: Kept | None = None
+) -> HttpResponse:
     authority = _governing(request)
     return render(
         request,
@@ -128,17 +130,23 @@ def _page(request: HttpRequest, *, made: tokens.MadeToken | None = None) -> Http
             "scopes": listing.list_scopes(authority=authority),
             "form": TokenForm(scopes=()),
             "made": made,
+            "kept": kept,
         },
+        status=400 if kept else 200,
     )
 
 
-def _carry_out(request: HttpRequest, act: Callable[[UserAuthority], str]) -> HttpResponse:
+def _carry_out(
+    request: HttpRequest, act: Callable[[UserAuthority], str], *, form: str = ""
+) -> HttpResponse:
     authority = _governing(request)
     try:
         messages.success(request, act(authority))
     except NotFound as error:
         raise Http404 from error
     except Refused as refused:
+        if form:
+            return _page(request, kept=keep_posted(request, form, refused.problems))
         for each in refused.problems:
             messages.error(request, problems.in_words(each))
     except NotPermitted as refused:
