@@ -168,11 +168,11 @@ FORMS: dict[str, list[Typed]] = {
     ],
     "month_close": [Typed({"month": "2999-01"}, "wrong-close-month", "lies in the future")],
 }  # fmt: skip
-#: Posted without anything typed, by buttons, boxes and lists alone.
+#: Posted without anything typed, by buttons, boxes and lists alone, or answered beside the form.
 BUTTONS = {
     "choose_demonstration", "demo_day_start", "demo_day_stop", "workloads_chosen", "workload_stop",
     "workload_start", "workload_delete", "workload_estimate", "asset_delete", "gateway_key_revoke",
-    "playground_key", "quota_schedule_cancel", "people_revoke", "proof", "proof_cancel",
+    "workload_outlook", "playground_key", "quota_schedule_cancel", "people_revoke", "proof", "proof_cancel",
     "sessions_end", "token_revoke", "service_account_end", "service_token_revoke", "idle_keep",
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
