@@ -38,7 +38,6 @@ def keep_posted(
 
     ``names``: fields of the operation that are called otherwise in the form.
     """
-    typed = {name: text for name, text in request.POST.items() if name not in SECRET}
     errors: dict[str, list[str]] = {}
     if isinstance(found, str):
         errors[""] = [found]
@@ -48,15 +47,14 @@ def keep_posted(
             errors.setdefault(name if name in request.POST else "", []).append(
                 problems.in_words(problem)
             )
-    return Kept(form=form, typed=typed, errors=errors)
+    return Kept(form=form, typed=_typed(request), errors=errors)
 
 
 def keep_form(request: HttpRequest, form: str, found: forms.BaseForm) -> Kept:
     """Return the posted form with what a Django form found wrong with it."""
-    typed = {name: text for name, text in request.POST.items() if name not in SECRET}
     return Kept(
         form=form,
-        typed=typed,
+        typed=_typed(request),
         errors={
             name if name in request.POST else "": [str(each) for each in errors]
             for name, errors in found.errors.items()
@@ -66,5 +64,8 @@ def keep_form(request: HttpRequest, form: str, found: forms.BaseForm) -> Kept:
 
 def keep_at(request: HttpRequest, form: str, name: str, sentence: str) -> Kept:
     """Return the posted form with one sentence at one field."""
-    typed = {each: text for each, text in request.POST.items() if each not in SECRET}
-    return Kept(form=form, typed=typed, errors={name: [sentence]})
+    return Kept(form=form, typed=_typed(request), errors={name: [sentence]})
+
+
+def _typed(request: HttpRequest) -> dict[str, str]:
+    return {name: str(text) for name, text in request.POST.items() if name not in SECRET}
