@@ -49,8 +49,6 @@ class Search:
         self._tries_left = session.policy.search_bound
         self._source = scope.ranked()
         self._known: list[Candidate] = []
-        #: Where not even all candidates together are enough: how many replicas would then fit.
-        self.reach: int | None = None
 
     def find(self) -> Found | None:
         """Return the best set, or None if none works."""
@@ -59,7 +57,8 @@ class Search:
         chosen = self._find_quick() or self._find_thorough()
         if chosen is None:
             return None
-        self._works_with(chosen)
+        if self._session.policy.consolidation:
+            self._works_with(chosen)  # for the moves that go with it
         taken = {each.candidate for each in chosen}
         spared = [each for each in self._known if each not in taken]
         return Found(chosen=chosen, spared=spared, packing=self._trial.packing)
@@ -95,7 +94,6 @@ class Search:
         if not candidates:
             return None
         if not self._works_with(_all_of(candidates)):
-            self.reach = self._trial.last_total
             return None
         stages = (False, True) if self._scope.may_straddle else (False,)
         for straddling in stages:
@@ -138,8 +136,6 @@ class Search:
                 found.append(chosen)
                 if len(found) == _NEAR:
                     break
-        if not groups:
-            self.reach = 0
         if not found and self._scope.may_straddle:
             sets = (self._greedy_set(group, straddling=True) for group in groups)
             found = list(islice((chosen for chosen in sets if chosen is not None), _NEAR))

@@ -13,6 +13,7 @@ from scheduler.core.placement import Extra, SlotCount
 from scheduler.core.queues import Queue
 from scheduler.core.roster import Roster, nodes_of
 from scheduler.core.shape import Shape
+from scheduler.core.without import Out, more_without, on_node
 
 
 class Cleared:
@@ -88,8 +89,19 @@ class Cleared:
             self._crossed = len(self.crossings)
         for position in stale:
             self.books.nodes[position].set_to(self._later.nodes[position])
-            _clear(self.books, self.roster, position, self.sources)
+            self._clear(position)
             self.books.log.append(position)
+
+    def _clear(self, position: int) -> None:
+        """Give back what may be taken on one node."""
+        move, roster = self.books.nodes[position].move, self.roster
+        for project_id, jobs in roster.by_project_on(position).items():
+            if project_id in self.sources:
+                for job in jobs:
+                    if roster.is_interruptible(job):
+                        for held in job.held:
+                            if held.place.node == position:
+                                move(job.shape, held.place.devices, 1)
 
 
 class Clearable:
@@ -140,7 +152,7 @@ class Clearable:
         return merged
 
     def _gain_of(self, shape: Shape) -> Extra:
-        count = self._cleared.slots(shape)
+        count, books = self._cleared.slots(shape), self._cleared.books
         gain = self._gains.get(shape)
         if gain is None:
             gain = self._gains[shape] = Extra(self.log)
@@ -150,17 +162,20 @@ class Clearable:
         for position in stale:
             before = count.by_node.get(position)
             if before is not None:
-                gain.set(position, self._slots_on(position, shape) - before)
+                node, out = books.nodes[position], self._extra_on(position)
+                gain.set(position, more_without(node, out, shape, before=before))
         gain.at = len(self.log)
         return gain
 
-    def _slots_on(self, position: int, shape: Shape) -> int:
-        """Return how many replicas would fit on one node."""
-        books, roster = self._cleared.books, self._cleared.roster
-        _clear(books, roster, position, self._extra)
-        slots = books.nodes[position].slots(shape)
-        _clear(books, roster, position, self._extra, sign=-1)
-        return slots
+    def _extra_on(self, position: int) -> Out:
+        """Return what only its own department may take on one node."""
+        roster, extra = self._cleared.roster, self._extra
+        return [
+            row
+            for project_id, jobs in roster.by_project_on(position).items()
+            if project_id in extra
+            for row in on_node(filter(roster.is_interruptible, jobs), position)
+        ]
 
     def _follow(self) -> None:
         cleared = self._cleared
@@ -210,17 +225,3 @@ def _turn(sources: dict[int, Queue], project: Queue, *, is_source: bool) -> bool
     else:
         del sources[project.id]
     return True
-
-
-def _clear(
-    books: Books, roster: Roster, position: int, sources: Mapping[int, Queue], *, sign: int = 1
-) -> None:
-    """Give back (+1) or take (-1) what may be interrupted of ``sources`` on one node."""
-    node = books.nodes[position]
-    for project_id, jobs in roster.by_project_on(position).items():
-        if project_id in sources:
-            for job in jobs:
-                if roster.is_interruptible(job):
-                    for held in job.held:
-                        if held.place.node == position:
-                            node.move(job.shape, held.place.devices, sign)

@@ -15,7 +15,6 @@ from scheduler.core.choice import Found
 from scheduler.core.consolidate import find_moves
 from scheduler.core.jobs import Job
 from scheduler.core.load import open_session
-from scheduler.core.ordering import Order
 from scheduler.core.plan import Holds, Plan
 from scheduler.core.prospects import Prospects
 from scheduler.core.record import Recorder
@@ -58,6 +57,7 @@ class _Cycle:
         self.recorder = Recorder(session)
         self.pass_number = 1
         self.returning: list[Job] = []
+        self.order = state.order
         self.prospects = Prospects(session, self.waiting)
 
     def run(self) -> Plan:
@@ -70,7 +70,7 @@ class _Cycle:
             self._renew_request(session.jobs[workload_id])
         self._evict_broken_gangs(dropped)
         self.reservations = Reservations(session, self.waiting)
-        self.order = Order(session, self.waiting)
+        self.order.begin_cycle()
         if not session.policy.consolidation:
             self.prospects.set_hopeless_aside()
         while self._run_pass():

@@ -64,9 +64,23 @@ class _Station(NamedTuple):
 class _Way:
     """A project's way to its first request worth trying, and all lines that judge it, in order."""
 
-    __slots__ = ("_latest", "_lines", "_stands", "_stations", "_worst", "bottleneck", "line")
+    __slots__ = (
+        "_firm",
+        "_latest",
+        "_lines",
+        "_stands",
+        "_stations",
+        "_worst",
+        "bottleneck",
+        "line",
+        "stamp",
+    )
 
-    def __init__(self, stands: _Stands, lines: Sequence[Line]) -> None:
+    def __init__(self, stands: _Stands, lines: Sequence[Line], stamp: tuple[object, ...]) -> None:
+        #: What the project was like when this was made.
+        self.stamp = stamp
+        #: Which lines of what can't be interrupted judged it then.
+        self._firm: list[Line] = []
         self._stands = stands
         self._lines = lines
         self._stations: list[_Station] | None = None
@@ -92,7 +106,21 @@ class _Way:
                 if line.first != len(line.entries) and _judges(line)
             ]
             self._stations.sort(key=_station_key)
+            self._firm = self._find_firm()
         return self._stations
+
+    def _find_firm(self) -> list[Line]:
+        return [
+            line
+            for line in self._lines
+            if not line.preemptible and line.first != len(line.entries) and _judges(line)
+        ]
+
+    def is_judged_anew(self) -> bool:
+        """Test whether other lines of what can't be interrupted may judge the project than when this was
+        made.
+        """
+        return self._stations is None or self._firm != self._find_firm()
 
     @property
     def is_open(self) -> bool:
@@ -120,10 +148,11 @@ class _Way:
 class _Stands:
     """Where one queue stands by the amount asked for, kept while it holds as much."""
 
-    __slots__ = ("_found", "_held_mgpu", "_queue")
+    __slots__ = ("_found", "_held_mgpu", "_queue", "quota")
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
+        self.quota = queue.quota
         self._held_mgpu = queue.alloc_mgpu
         self._found: dict[int, Standing] = {}
 
@@ -143,8 +172,8 @@ class Order:
 
     __slots__ = (
         "_bottlenecks",
-        "_departments",
         "_dirty",
+        "_doubtful",
         "_session",
         "_stands",
         "_turned",
@@ -155,13 +184,11 @@ class Order:
     def __init__(self, session: Session, waiting: Waiting) -> None:
         self._session = session
         self._waiting = waiting
-        self._departments: dict[int, list[Queue]] = {each: [] for each in session.departments}
-        for project in session.projects.values():
-            if project.department is not None:
-                self._departments[project.department.id].append(project)
-        self._dirty = dict(session.projects)
+        self._dirty: dict[int, Queue] = {}
         #: Those of which nothing changed but which of their lines are set aside.
         self._turned: dict[int, Queue] = {}
+        #: Those that may be judged by other lines, as their department's guarantee is used otherwise.
+        self._doubtful: dict[int, Queue] = {}
         self._ways: dict[int, _Way] = {}
         self._stands = {
             queue: _Stands(queue)
@@ -171,12 +198,26 @@ class Order:
         #: By department: its bottleneck and the line at the end.
         self._bottlenecks: dict[int, tuple[QueueKey, Line]] = {}
 
+    def begin_cycle(self) -> None:
+        """Begin anew. The ways of projects of which nothing changed since the last cycle are kept."""
+        for queue, stands in self._stands.items():
+            if stands.quota is not queue.quota:
+                self._stands[queue] = _Stands(queue)
+        self._bottlenecks.clear()
+        self._doubtful.clear()
+        self._dirty = {
+            project_id: project
+            for project_id, project in self._session.projects.items()
+            if (way := self._ways.get(project_id)) is None or way.stamp != _stamp_of(project)
+        }
+        self._turned = dict(self._session.projects)
+
     def touch(self, project: Queue, *, protected: bool = False) -> None:
         """Note that ``project``'s lines or totals changed; ``protected``: non-preemptible ones."""
         self._dirty[project.id] = project
         if protected and project.department is not None:
-            for sibling in self._departments[project.department.id]:
-                self._dirty[sibling.id] = sibling
+            for sibling in self._session.projects_of[project.department.id]:
+                self._doubtful[sibling.id] = sibling
 
     def set_aside(self, line: Line) -> None:
         """Set ``line`` aside. Only where its project stops at it does that change anything."""
@@ -199,9 +240,13 @@ class Order:
         return min(self._bottlenecks.values(), key=_first)[1]
 
     def _refresh(self) -> None:
+        for project_id, project in self._doubtful.items():
+            if project_id not in self._dirty and self._ways[project_id].is_judged_anew():
+                self._dirty[project_id] = project
+        self._doubtful.clear()
         for project_id, project in self._dirty.items():
             lines = self._waiting.lines_of[project_id]
-            self._ways[project_id] = _Way(self._stands[project], lines)
+            self._ways[project_id] = _Way(self._stands[project], lines, _stamp_of(project))
         self._turned.update(self._dirty)
         departments = set()
         for project in self._turned.values():
@@ -219,7 +264,7 @@ class Order:
 
     def _find_bottleneck(self, department_id: int) -> tuple[QueueKey, Line] | None:
         """Return the department's bottleneck: over all requests tried in it up to the first open one."""
-        projects = self._departments[department_id]
+        projects = self._session.projects_of[department_id]
         best: tuple[QueueKey, Line] | None = None
         for project in projects:
             way = self._ways[project.id]
@@ -244,6 +289,24 @@ class Order:
         stands = self._stands[department]
         worst = max((stands.of(mgpu), at) for mgpu, at in latest.items())
         return (*worst, department.name, department.id), line
+
+
+def _stamp_of(project: Queue) -> tuple[object, ...]:
+    """Return what a project's way depends on, but for which of its lines are set aside."""
+    department = project.department
+    assert department is not None
+    return (
+        project.line_changes,
+        project.alloc_mgpu,
+        project.protected_mgpu,
+        project.protected_cpu_milli,
+        project.protected_memory_mib,
+        project.quota,
+        department.protected_mgpu,
+        department.protected_cpu_milli,
+        department.protected_memory_mib,
+        department.quota,
+    )
 
 
 def _find_way(way: _Way, project: Queue) -> None:

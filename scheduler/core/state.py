@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from scheduler.core.fair_share import FairShares
 from scheduler.core.holds import Explained
 from scheduler.core.lacks import Shortages
+from scheduler.core.ordering import Order
 from scheduler.core.session import Session
 from scheduler.core.waiting import Waiting
 
@@ -20,6 +21,7 @@ class State:
     shares: FairShares
     shortages: Shortages
     explained: Explained
+    order: Order
 
     def shortages_at_end(self) -> Shortages:
         """Return the shortages in the start books, which may be others than at the beginning."""
@@ -37,4 +39,5 @@ def state_of(session: Session) -> State:
         shares=FairShares(session),
         shortages=Shortages(session, session.start),
         explained=Explained(session, waiting),
+        order=Order(session, waiting),
     )

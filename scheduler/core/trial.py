@@ -22,7 +22,6 @@ class Trial:
         "_session",
         "_slots",
         "_total",
-        "last_total",
         "packing",
     )
 
@@ -34,8 +33,6 @@ class Trial:
         #: Slots on the nodes that victims left.
         self._after: dict[int, int] = {}
         self._mover = mover
-        #: How many replicas fitted when this was last asked whether it works.
-        self.last_total = self._total
         #: Ids of the replicas that are out.
         self._out: set[int] = set()
         #: The moves found when the state last worked only with them.
@@ -106,7 +103,6 @@ class Trial:
     def works(self) -> bool:
         """Test whether the request could start now, with moves where they are allowed."""
         self.packing = None
-        self.last_total = self._total
         if not self.passes_checks():
             return False
         if not self.lacks_devices and self._fits_within_budget():
