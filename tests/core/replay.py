@@ -164,6 +164,16 @@ class Replay:
             for placement in self.placements(workload, counted=True)
         )
 
+    def held_mgpu(self):
+        """Return what is physically held of each device, by node and index."""
+        held = {(node.name, d.index): 0 for node in self.nodes.values() for d in node.devices}
+        for workload in self.workloads.values():
+            for placement in self.placements(workload, counted=False):
+                cards = {d.index: d.memory_mib or 0 for d in self.nodes[placement.node].devices}
+                for index in placement.devices:
+                    held[placement.node, index] += cost(workload.request, cards[index])[0]
+        return held
+
     def read_bars(self, plan):
         bars = {}
         for kind, queues, shares in (

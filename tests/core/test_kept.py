@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.cycle import decide
-from scheduler.core.kept import Kept, change_between
+from scheduler.core.kept import Kept, change_between, differing_parts
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.vocabulary import ReplicaPhase
 from tests.core.clusters import (
@@ -47,16 +47,20 @@ class Walk:
         self.told = []
 
     def step(self):
-        """Let one thing happen, decide by both, and, mostly, carry the plan out."""
+        """Let one thing happen, decide by both, and, mostly, carry the plan out.
+
+        Returns the parts in which the two plans differ.
+        """
         come_and_go = (self.submit, self.finish)
         others = (self.edit, self.wait, self.stop, self.change_quota, self.fail, self.starve)
         losses = (self.lose_replica, self.turn_node)
         happen = self.chance.one((*come_and_go, *come_and_go, *others, *losses))
         self.told.append(happen.__name__)
         happen()
-        plan = self.decide()
+        plan, rebuilt = self.decide()
         if self.chance.is_so(85):
             self.carry_out(plan)
+        return differing_parts(plan, rebuilt)
 
     def decide(self):
         facts = self.replay.snapshot()
@@ -65,10 +69,7 @@ class Walk:
         now_us = self.replay.now_us
         self.kept.advance(change, now_us=now_us)
         plan = self.kept.decide()
-        rebuilt = decide(snapshot=facts, policy=self.policy, now_us=now_us)
-        for name in rebuilt.__slots__:
-            assert getattr(plan, name) == getattr(rebuilt, name), (name, self.told)
-        return plan
+        return plan, decide(snapshot=facts, policy=self.policy, now_us=now_us)
 
     def carry_out(self, plan):
         """Carry ``plan`` out without checking it: limits may be below what is held by now."""
@@ -173,14 +174,14 @@ class Waits(Chance):
 def test_what_is_kept_decides_as_what_is_built_anew(data):
     walk = Walk(Drawn(data.draw), Size())
     for _ in range(12):
-        walk.step()
+        assert walk.step() == [], walk.told
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_over_hundreds_of_steps(seed):
     walk = Walk(Chance(seed), Size(nodes=5, projects=6, workloads=20))
     for _ in range(200):
-        walk.step()
+        assert walk.step() == [], walk.told
     assert walk.kept.builds < 100
 
 
