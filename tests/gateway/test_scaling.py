@@ -244,6 +244,41 @@ def test_b17_a_caller_that_waits_is_answered_after_the_one_start(serve):
     assert models.Replica.objects.count() == 1
 
 
+def test_b18_a_burst_at_zero_starts_as_many_as_may_be_and_no_more(serve):
+    # Given a service at zero, with two replicas at most
+    chat = serve(low=0, high=2, ready=5, initial_replicas=0)
+    chat.pass_seconds(10)
+    assert chat.rows() == []
+    # When eight requests come within a second and wait for it
+    chat.pass_seconds(15, waiting=8)
+    # Then there were one or two starts, not eight
+    assert len(chat.rows("running")) == 2
+    assert models.Replica.objects.count() == 2
+
+
+def test_b16_what_a_dead_gateway_had_in_hand_keeps_no_replica(serve):
+    # Given one of two gateways says that a request is in flight, and dies
+    chat = serve(low=0)
+    chat.pass_seconds(10)
+    now_s = int(chat.ticker.engine.now.timestamp())
+    asyncio.run(_write(_dead_with_one_in_flight(chat), now_s))
+    told = demand.read(
+        client=events.client(), workload_ids=[chat.workload.pk], window_s=60, now_s=now_s
+    )
+    assert told.services[chat.workload.pk].in_flight == 1
+    # When its lease has ended, as Redis ends it, and the other one goes on with nothing in flight
+    events.client().delete(demand.lease_key("dead|1|1"))
+    chat.pass_seconds(110)
+    # Then the service is at zero
+    assert chat.rows() == []
+    assert chat.fresh().desired_replicas == 0
+
+
+def _dead_with_one_in_flight(load):
+    counts = demand.Counts(in_flight=1)
+    return demand.Report(gateway_id="dead|1|1", services={load.workload.pk: counts}, replicas={})
+
+
 def test_b19_after_three_failed_starts_it_has_failed_and_stops_trying(serve):
     # Given a replica that can never come up
     chat = serve(low=1)

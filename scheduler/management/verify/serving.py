@@ -30,6 +30,7 @@ from scheduler.queries import services as queries
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
 
 CALL_TIMEOUT_S = 120
+POST_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,36 @@ def calling(stage: Stage, *, key: str, model: str, callers: int, tokens: int) ->
             found._stop.set()
         for each in calls:
             each.result()
+
+
+@contextmanager
+def posting(
+    stage: Stage, *, key: str, project: str, name: str, metric: str, value: int
+) -> Iterator[Callers]:
+    """Post a service's own number twice a second for as long as the block lasts, as a watcher would."""
+    found = Callers()
+    at = models.Project.objects.get(pk=stage.scene.projects[project]).name
+    address = f"{stage.url.rstrip('/')}/v1/services/{at}/{name}/metric"
+
+    def post() -> None:
+        while not found._stop.wait(POST_EVERY_S):
+            began = time.monotonic()
+            answer = httpx.post(
+                address,
+                json={"name": metric, "value": value},
+                headers={"Authorization": f"Bearer {key}"},
+                timeout=CALL_TIMEOUT_S,
+            )
+            took_s = time.monotonic() - began
+            found.answers.append(Answer(status=answer.status_code, took_s=took_s))
+
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(post)
+        try:
+            yield found
+        finally:
+            found._stop.set()
+        watcher.result()
 
 
 def ask_at_once(stage: Stage, *, key: str, model: str, count: int) -> list[Answer]:

@@ -22,6 +22,8 @@ PACE = ("--token-seconds", "0.05")
 TOKENS = 40
 HELD = 20
 STEADY_S = 12.0
+#: A number that no replica has on its metrics page.
+POSTED = "jobs_in_the_queue"
 
 units = article_units
 
@@ -53,6 +55,7 @@ def carry_out(stage: Stage) -> None:
     _to_zero(stage)
     _woken(stage, key)
     _other_metrics(stage, key)
+    _posted_number(stage, key)
     v_idle.carry_out(stage)
 
 
@@ -183,6 +186,39 @@ def _other_metrics(stage: Stage, key: str) -> None:
             expected=f"{len(callers.answers)} x 200", seen=callers.statuses, where="answers"
         )
         stage.scene.delete(name)
+
+
+def _posted_number(stage: Stage, key: str) -> None:
+    """Scale by a number that is posted: nobody calls, and no replica says it."""
+    stage.sheet.given(
+        say(
+            "a service of 1 to 2 replicas, another one by {metric}: {words}",
+            metric=Metric.CUSTOM,
+            words="a posted number above 2",
+        )
+    )
+    stage.sheet.when("4 is posted twice a second, and nobody asks for an answer")
+    serving.submit(
+        stage.scene,
+        "told",
+        project="prod-inference",
+        mgpu=REPLICA_MGPU,
+        replicas=(1, 2),
+        scaling=serving.scaling_by(Metric.CUSTOM, 2, gauge_name=POSTED),
+        more=PACE,
+    )
+    _settled(stage, "told", "1/1-2")
+    with serving.posting(
+        stage, key=key, project="prod-inference", name="told", metric=POSTED, value=4
+    ) as posts:
+        seen = _settled(stage, "told", "2/1-2")
+    stage.sheet.check(expected="2/1-2", seen=seen, where="page /inference")
+    stage.sheet.check(
+        expected=f"{len(posts.answers)} x 200",
+        seen=posts.statuses,
+        where="answers to what is posted",
+    )
+    stage.scene.delete("told")
 
 
 def _settled(stage: Stage, name: str, expected: str) -> str:
