@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -117,7 +118,7 @@ def _ways() -> dict[queries.By, str]:
     return {
         queries.By.ALL: _("Key, project and model"),
         queries.By.KEY: _("Key"),
-        queries.By.MODEL: _("Model"),
+        queries.By.MODEL: pgettext("served", "Model"),
         queries.By.PROJECT: _("Project"),
         queries.By.DEPARTMENT: _("Department"),
     }

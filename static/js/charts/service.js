@@ -73,7 +73,8 @@ function look(series, colors) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 10.5, color: colors.ink3 },
     margin: { l: 36, r: 8, t: 24, b: 24 },
     showlegend: true,
-    legend: { orientation: "h", y: 1.1, x: 0 },
+    legend: { orientation: "h", y: 1.06, yanchor: "bottom", x: 0 },
+    annotations: titles(colors),
     hovermode: "x unified",
     hoverlabel: { bgcolor: colors.surface, bordercolor: colors.line, font: { color: colors.ink } },
     xaxis: { type: "date", showgrid: false, ...timeMarks(series.at[0], series.at.at(-1)), fixedrange: true, anchor: "y4" },
@@ -82,6 +83,12 @@ function look(series, colors) {
     yaxis3: { ...axis, domain: [0.27, 0.48] },
     yaxis4: { ...axis, domain: [0, 0.22] },
   };
+}
+
+/** What each of the four parts shows, above it. */
+function titles(colors) {
+  const parts = [[gettext("Replicas"), 1], [gettext("Load"), 0.74], [gettext("Requests/s"), 0.48], [gettext("Latency, ms"), 0.22]];
+  return parts.map(([title, y]) => ({ text: title, x: 0, y, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 10.5, color: colors.ink2 } }));
 }
 
 function palette(host) {
