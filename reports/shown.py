@@ -192,23 +192,23 @@ def _change(now: int, earlier: int) -> str:
 
 def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
     """Return the key figures of the whole report."""
-    row, texts = report.total, cells(report.total)
-    figures = row.figures
     before = previous.total.figures if previous else None
+    return (*_of_guarantee(report, before), *_of_use(report, before))
+
+
+def _of_guarantee(report: Report, before: Figures | None) -> tuple[Tile, ...]:
+    """Return what was held against what was guaranteed."""
+    row, texts = report.total, cells(report.total)
     hours = _("{n} h")
-
-    def against(name: str) -> str:
-        return _change(getattr(figures, name), getattr(before, name)) if before else ""
-
     length_us = report.request.span.to_us - report.request.span.from_us
-    mean = numbers.decimal_text(amount=figures.allocated, unit=1000 * length_us, places=2)
+    mean = numbers.decimal_text(amount=row.figures.allocated, unit=1000 * length_us, places=2)
     return (
         Tile(
             name="allocated",
             label=_("Allocation"),
             text=hours.format(n=texts["allocated"]),
             about=_("{n} GPUs on average").format(n=mean),
-            change=against("allocated"),
+            change=_against("allocated", row.figures, before),
             mark="used",
         ),
         Tile(
@@ -217,24 +217,32 @@ def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
             label=_("Guarantee"),
             text=hours.format(n=texts["deserved"]),
             about=_("{n} h of it unused").format(n=texts["unused"]),
-            change=against("deserved") if row.guaranteed else "",
+            change=_against("deserved", row.figures, before) if row.guaranteed else "",
             mark="free",
         ),
         Tile(
             name="over_quota",
             label=_("Over quota"),
             text=hours.format(n=texts["over_quota"]),
-            about=_of_allocation(figures.over_quota, figures) if row.guaranteed else "",
-            change=against("over_quota") if row.guaranteed else "",
+            about=_of_allocation(row.figures.over_quota, row.figures) if row.guaranteed else "",
+            change=_against("over_quota", row.figures, before) if row.guaranteed else "",
             mark="over",
         ),
+    )
+
+
+def _of_use(report: Report, before: Figures | None) -> tuple[Tile, ...]:
+    """Return what of it was idle or unknown, and what it cost."""
+    figures, texts = report.total.figures, cells(report.total)
+    hours, currency = _("{n} h"), report.cluster.currency
+    return (
         Tile(
             name="idle",
             behind=_BEHIND["idle"],
             label=_("Idle"),
             text=hours.format(n=texts["idle"]),
             about=_of_allocation(figures.idle, figures),
-            change=against("idle"),
+            change=_against("idle", figures, before),
             mark="idle",
         ),
         Tile(
@@ -247,12 +255,14 @@ def tiles(*, report: Report, previous: Report | None) -> tuple[Tile, ...]:
         Tile(
             name="cost",
             label=_("Cost"),
-            text=f"{report.cluster.currency}{texts['cost']}",
-            about=_("{amount} of it idle").format(
-                amount=f"{report.cluster.currency}{texts['idle_cost']}"
-            ),
+            text=f"{currency}{texts['cost']}",
+            about=_("{amount} of it idle").format(amount=f"{currency}{texts['idle_cost']}"),
         ),
     )
+
+
+def _against(name: str, figures: Figures, before: Figures | None) -> str:
+    return _change(getattr(figures, name), getattr(before, name)) if before else ""
 
 
 def _of_allocation(part: int, figures: Figures) -> str:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from scheduler.queries import history, workloads
+from scheduler.queries import decision_words, history, workloads
 
 
 @login_required
@@ -19,7 +19,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     visible = signed_in.visible_to(request)
     verb = request.GET.get("verb", "")
     wanted = history.DecisionFilter(
-        verb=verb if verb in history.VERB_TONES else "",
+        verb=verb if verb in decision_words.VERB_TONES else "",
         project_id=optional_int(request.GET.get("project")),
         before_id=optional_int(request.GET.get("before")),
     )
@@ -31,7 +31,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "rows": rows,
             "wanted": wanted,
             "next_before": rows[-1].id if len(rows) == wanted.limit else None,
-            "verbs": [(name, history.verb_name(name)) for name in history.VERB_TONES],
+            "verbs": [(name, decision_words.verb_name(name)) for name in decision_words.VERB_TONES],
             "projects": workloads.list_projects(visible=visible),
         },
     )

@@ -16,7 +16,7 @@ from scheduler import models
 from scheduler.core.notices import KIND_OF, PAGE, Kind
 from scheduler.core.units import UNLIMITED_MGPU, format_gpu
 from scheduler.core.vocabulary import Phase
-from scheduler.queries import history
+from scheduler.queries import decision_words
 from scheduler.queries.alert_words import alert_in_words
 from scheduler.queries.phrases import Phrase, Span, duration, join, phrase, strong
 from scheduler.queries.reasons_for import why_for
@@ -216,9 +216,9 @@ def _others(rows: Sequence[models.Notification], visible: Visibility) -> Phrase:
     names: dict[str, Phrase] = {}
     for decision in decisions:
         project = decision.project
-        if project is not None and history.sees(visible, project):
+        if project is not None and decision_words.sees(visible, project):
             found: Phrase = tuple(
-                phrase("{x}", x=history.workload_name(decision.workload, project))
+                phrase("{x}", x=decision_words.workload_name(decision.workload, project))
             )
         else:
             found = phrase(_("another project, within its guarantee"))

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from scheduler import models
 from scheduler.core.units import WHOLE_GPU_MGPU, format_gpu
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
-from scheduler.queries import cluster_map, history, queues, waiting
+from scheduler.queries import cluster_map, decision_words, history, queues, waiting
 from scheduler.queries.cluster_map import ClusterMap
 from scheduler.queries.day import Day, read_day
 from scheduler.queries.phrases import Phrase, join, phrase, strong
@@ -323,5 +323,5 @@ def _place(state: PoolState, replicas: list[ReplicaState]) -> str:
     for node in state.nodes:
         indices = [device.index for device in node.devices if device.id in held]
         if indices:
-            places.append(history.place_name(node.name, indices))
+            places.append(decision_words.place_name(node.name, indices))
     return _(", ").join(places) if places else "-"

@@ -179,6 +179,7 @@ def load_pool_state(
     cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
     on_nodes = None if only is None else {replica.node_id for replica in replicas}
     named = None if only is None else only | {replica.workload_id for replica in replicas}
+    workloads = _workloads(pool_id=pool.id, project_ids=frozenset(projects), only=named)
     return PoolState(
         pool=pool,
         cluster=cluster,
@@ -188,8 +189,9 @@ def load_pool_state(
             others=others if cluster.show_others_in_use else {},
             only=on_nodes,
         ),
-        replicas=replicas,
-        workloads=_workloads(pool_id=pool.id, project_ids=frozenset(projects), only=named),
+        # Work that ended, and was deleted, between the two queries has left with all it held.
+        replicas=tuple(replica for replica in replicas if replica.workload_id in workloads),
+        workloads=workloads,
         departments=_departments(visible=visible, pool_id=pool.id),
         projects=projects,
         open_department_ids=_open_departments(visible=visible),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop, ngettext
 
 from scheduler import models
 from scheduler.core.units import format_gpu
-from scheduler.queries import history, waiting
+from scheduler.queries import decision_words, waiting
 from scheduler.queries.phrases import Phrase, duration, phrase, strong
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
@@ -66,7 +66,7 @@ def _still(template: str) -> Callable[[Event, Visibility], Phrase]:
 
 def _placed(row: Event, visible: Visibility) -> Phrase:
     places = row.params.get("placements") or []
-    names = [history.place_name(str(p.get("node")), p.get("devices")) for p in places]
+    names = [decision_words.place_name(str(p.get("node")), p.get("devices")) for p in places]
     return phrase(_("Placed on {place}"), place=strong(_(", ").join(names)))
 
 
@@ -83,8 +83,8 @@ def _interrupted(template: str) -> Callable[[Event, Visibility], Phrase]:
     def sentence(row: Event, visible: Visibility) -> Phrase:
         decision = row.decision
         other: object = _("another project")
-        if decision is not None and history.sees(visible, decision.project):
-            other = history.workload_name(decision.workload, decision.project)
+        if decision is not None and decision_words.sees(visible, decision.project):
+            other = decision_words.workload_name(decision.workload, decision.project)
         freed_mgpu = row.params.get("freed_mgpu")
         return phrase(
             _(template),

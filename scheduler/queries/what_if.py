@@ -12,7 +12,7 @@ from scheduler.core.instants import to_us
 from scheduler.core.plan import Start
 from scheduler.core.preview import Preview
 from scheduler.core.snapshot import Snapshot, Workload
-from scheduler.queries import history, reasons, snapshots
+from scheduler.queries import decision_words, reasons, snapshots
 from scheduler.queries.quota_preview import Loss, Seen, Touched
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
@@ -128,7 +128,9 @@ def _place(after: Preview, workload_id: int) -> str:
         if isinstance(each, Start) and each.workload_id == workload_id
         for placement in each.placements
     ]
-    return "; ".join(history.place_name(each.node, list(each.devices)) for each in placements)
+    return "; ".join(
+        decision_words.place_name(each.node, list(each.devices)) for each in placements
+    )
 
 
 def _borrowed_mgpu(snapshot: Snapshot, asked: Workload, after: Preview) -> int:

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
-from scheduler.queries import history, keyset, reasons, timeline, waiting
+from scheduler.queries import decision_words, keyset, reasons, timeline, waiting
 from scheduler.queries.pool_state import (
     PoolState,
     ReplicaState,
@@ -316,7 +316,7 @@ def _place(state: PoolState, workload_id: int) -> str:
     for node in state.nodes:
         indices = [device.index for device in node.devices if device.id in held]
         if indices:
-            places.append(history.place_name(node.name, indices))
+            places.append(decision_words.place_name(node.name, indices))
     return "; ".join(places)
 
 
@@ -352,7 +352,7 @@ def _replicas(row: models.Workload, *, ended: bool) -> tuple[ReplicaRow, ...]:
             attempt=replica.attempt,
             phase=replica.phase,
             node_name=replica.node.name,
-            place=history.place_name(
+            place=decision_words.place_name(
                 replica.node.name, sorted(h.device.index for h in replica.holdings.all())
             ),
             mgpu=replica.mgpu,

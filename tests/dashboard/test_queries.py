@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dashboard import live_wire
 from scheduler import models
-from scheduler.queries import cluster_map, history, nodes, overview, workloads
+from scheduler.queries import cluster_map, history, nodes, overview, pool_state, workloads
 from scheduler.queries.phrases import plain
 
 pytestmark = pytest.mark.django_db
@@ -35,6 +35,25 @@ def test_tiles_map_tree_and_nodes_are_the_same_sums(scene, everything):
     assert found.tiles.held_mgpu == 59_250
     assert {on_map, in_tree, by_department, on_nodes} == {59_250}
     assert found.tiles.computing_mgpu + found.tiles.idle_mgpu == 59_250
+
+
+def test_work_that_is_deleted_while_the_page_is_read_is_not_on_it(scene, everything, monkeypatch):
+    # Given work that holds 1.00 when its replicas are read, and is gone when workloads are
+    gone = models.Replica.objects.filter(mgpu=1000).exclude(phase="ended").first()
+    read_workloads = pool_state._workloads
+
+    def after_a_deletion(**wanted):
+        models.Workload.objects.filter(pk=gone.workload_id).update(
+            phase="stopped", deleted_at=timezone.now()
+        )
+        return read_workloads(**wanted)
+
+    monkeypatch.setattr(pool_state, "_workloads", after_a_deletion)
+    # Then the page is there, without it
+    found = read(everything)
+    on_map = [part for parts in found.map.slices.values() for part in parts]
+    assert gone.workload_id not in {part.workload_id for part in on_map}
+    assert sum(part.mgpu for part in on_map) == found.tiles.held_mgpu < 59_250
 
 
 def test_free_to_place_leaves_out_cordoned_nodes(scene, everything):

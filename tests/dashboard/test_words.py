@@ -11,7 +11,7 @@ from django.utils import translation
 
 from dashboard import words
 from scheduler.core.vocabulary import Kind, Lack, Phase, Rank, Reason
-from scheduler.queries import history, reasons, timeline
+from scheduler.queries import decision_words, reasons, timeline
 from scheduler.queries.phrases import plain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def test_every_code_has_a_word(language):
             [words.kind_name(kind) for kind in Kind]
             + [words.phase_name(phase) for phase in Phase]
             + [words.rank_name(rank) for rank in Rank]
-            + [history.verb_name(verb) for verb in history.VERB_TONES]
+            + [decision_words.verb_name(verb) for verb in decision_words.VERB_TONES]
         )
     assert all(named)
 

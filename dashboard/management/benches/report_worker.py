@@ -85,11 +85,28 @@ def _best(request: ReportRequest) -> dict[str, float]:
 
     walls, cpus, rows = [], [], 0
     for _ in range(TRIES):
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), time.process_time() + _backend_cpu_s()
         rows = len(make_report(visible=WHOLE_CLUSTER, request=request, now=NOW).rows)
         walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
+        cpus.append(time.process_time() + _backend_cpu_s() - cpu)
     return {"": min(walls), "_cpu": min(cpus), "_rows": rows}
+
+
+def _backend_cpu_s() -> float:
+    """Return the CPU seconds of the server's process that works for this one; 0 where there is none.
+
+    It helps itself to no further processes, so that none of its work is missed.
+    """
+    from django.db import connection
+
+    if connection.vendor != "postgresql":
+        return 0.0
+    with connection.cursor() as cursor:
+        cursor.execute("SET max_parallel_workers_per_gather = 0")
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0]) / 1e9
 
 
 def csv() -> dict[str, float]:
