@@ -200,6 +200,8 @@ PROBLEMS: dict[str, str | Promise] = {
     "out_of_range": _("Use {low} to {high}."),
     "bad_path": _("Begin the path with a slash."),
     "too_long": _("Use at most {most} characters."),
+    "asset_of_other_kind": _("Say {field}, and nothing of the other kinds of assets."),
+    "no_mail": _("Your account has no address, or no mail server is set."),
     "asset_name_taken": _("There is one called {name} in this scope already. Choose another name."),
     "credential_needed": _(
         "Data sources are fetched with {name}: {sources}. Change or delete them first."

@@ -6,14 +6,19 @@ from ninja import NinjaAPI
 from ninja.openapi.docs import Swagger
 
 from dashboard.api import (
+    alerts,
+    assets,
     audit,
+    channels,
     cluster,
     decisions,
     errors,
     gateway_keys,
     me,
     nodes,
+    people,
     quota_files,
+    quota_schedules,
     quotas,
     reports,
     serve_requests,
@@ -37,6 +42,7 @@ api = NinjaAPI(
 )
 errors.install(api)
 api.add_router("/me", me.router)
+api.add_router("/me", channels.router)
 api.add_router("/cluster", cluster.router)
 api.add_router("/workloads", workloads.router)
 api.add_router("/services", services.router)
@@ -44,6 +50,10 @@ api.add_router("/gateway-keys", gateway_keys.router)
 api.add_router("/serve-requests", serve_requests.router)
 api.add_router("/quotas", quotas.router)
 api.add_router("/quotas", quota_files.router)
+api.add_router("/quota-schedules", quota_schedules.router)
+api.add_router("/assets", assets.router)
+api.add_router("", people.router)
+api.add_router("", alerts.router)
 api.add_router("", units.router)
 api.add_router("/nodes", nodes.router)
 api.add_router("/decisions", decisions.router)

@@ -134,7 +134,7 @@ class FilePlanOut(Schema):
                 "description": "One row for each department and project, of all pools.",
                 "content": {
                     "text/csv": {"schema": {"type": "string"}},
-                    "application/yaml": {"schema": {"type": "string"}},
+                    "application/yaml": {"schema": {}},
                 },
             }
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from django.http import HttpRequest, HttpResponse
@@ -114,7 +115,7 @@ def read_quotas(
 def preview(request: HttpRequest, given: QuotasIn) -> QuotaPreviewOut:
     """Nothing is written. A draft that can't be saved is refused as saving it would be."""
     tree = _tree(request, given.pool)
-    wanted = _wanted(request, tree, given)
+    wanted = wanted_values(request, tree, given.rows)
     changed = tree.with_quotas(wanted)
     found = operations.find_refusals(tree=changed, edited=wanted)
     if found:
@@ -145,7 +146,7 @@ def save_quotas(
 ) -> QuotasSavedOut:
     """Needs If-Match with the tree's ETag, so that nobody's change is overwritten unseen."""
     tree = _tree(request, given.pool)
-    wanted = _wanted(request, tree, given)
+    wanted = wanted_values(request, tree, given.rows)
     conditions.require_match(_etag(tree), given=if_match, needed=True)
     warned = operations.set_quotas(
         pool_id=tree.pool.id,
@@ -173,10 +174,16 @@ def _tree(request: HttpRequest, pool: str) -> QuotaTree:
     return read_pool_tree(visible=who(request).visible, pool=pool_named(request, pool))
 
 
-def _wanted(request: HttpRequest, tree: QuotaTree, given: QuotasIn) -> dict[Key, QueueQuota]:
-    """Return the draft as the whole values of its rows, each of which the caller may change."""
+def wanted_values(
+    request: HttpRequest, tree: QuotaTree, rows: Sequence[QuotaIn]
+) -> dict[Key, QueueQuota]:
+    """Return a draft as the whole values of its rows, each of which the caller may change.
+
+    Raises:
+        NotFound, NotPermitted: a row that is not there for the caller, or is another's to change.
+    """
     wanted: dict[Key, QueueQuota] = {}
-    for each in given.rows:
+    for each in rows:
         operations.find_unit((each.level, each.id), who(request).authority)
         row = tree.row((each.level, each.id))
         if row is None or not row.known:

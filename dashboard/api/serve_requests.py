@@ -97,7 +97,7 @@ def ask(request: HttpRequest, given: AskIn) -> Status[MadeOut]:
     made = operations.ask_to_serve(
         project_id=project.id,
         pool_id=pool.id,
-        submission=given.submission(),
+        submission=given.named(),
         scaling=given.as_scaling(),
         comment=given.comment,
         tell=names_who_may(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated, get_args, get_origin
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from dashboard.api.lists import Id
 from scheduler.core.autoscale import Metric
@@ -18,9 +19,27 @@ MOST_INT = 2**31 - 1
 
 
 class Strict(Schema):
-    """A body whose unknown fields are mistakes, so that a misspelt one is not lost in silence."""
+    """A body whose unknown fields are mistakes, so that a misspelt one is not lost in silence.
+
+    Numbers and truth values are taken only as JSON writes them: 1, not "1" nor true.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def as_json_writes_it(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse a number where a truth value stands, a text or truth value where a number does."""
+        field = cls.model_fields[info.field_name or ""]
+        kinds = {
+            get_args(each)[0] if get_origin(each) is Annotated else each
+            for each in (get_args(field.annotation) or (field.annotation,))
+        }
+        if bool in kinds and not isinstance(value, bool | None):
+            raise ValueError("Write true or false.")
+        if int in kinds and isinstance(value, bool | str):
+            raise ValueError("Write a number, such as 1.")
+        return value
 
 
 class ScalingIn(Strict):
@@ -51,18 +70,16 @@ class ScalingIn(Strict):
         return Scaling(**values)
 
 
-class SubmissionIn(Strict):
-    """What to run, where, and what each replica asks for.
+class WorkIn(Strict):
+    """What to run, and what each replica asks for.
 
     Ask for a share (``request_mgpu``: 1 to 999 thousandths, or 1000 for whole GPUs, ``devices`` of
-    them) or for memory (``gpu_memory_mib``), not for both.
+    them) or for memory (``gpu_memory_mib``), not for both. Assets are named by id; what an environment
+    says holds where nothing else is said.
     """
 
-    name: str = Field(max_length=63)
-    project_id: Id
-    pool: str = Field("", max_length=63, description="Empty: the first pool.")
     kind: Kind = Kind.TRAINING
-    command: list[str] = Field(max_length=1000)
+    command: list[str] = Field([], max_length=1000, description="Empty: the environment's.")
     priority: int | None = Field(None, description="1 to 1000. None: as usual for its kind.")
     preemptible: bool | None = Field(None, description="None: below priority 100 it is.")
     devices: int = Field(1, ge=0, le=1024, description="Devices a replica.")
@@ -75,20 +92,36 @@ class SubmissionIn(Strict):
     node_labels: dict[str, str] = {}
     gpu_models: list[str] = []
     env: dict[str, str] = {}
+    working_dir: str = Field("", max_length=200, description="Below the workload's own folder.")
+    environment_id: Id | None = None
+    source_ids: list[Id] = Field([], max_length=50)
+    credential_ids: list[Id] = Field([], max_length=50)
     readiness_path: str = Field("", max_length=200)
     start_timeout_s: int = Field(600, ge=1, le=86_400)
     grace_s: int = Field(30, description="Seconds to save after SIGTERM, at most 300.")
     max_attempts: int | None = Field(None, ge=0, le=32_767)
     scaling: ScalingIn | None = Field(None, description="Of inference only.")
 
-    def submission(self) -> Submission:
+    def submission(self, *, name: str) -> Submission:
         """Return it as the operations take it."""
         names = {each.name for each in dataclasses.fields(Submission)}
-        values = {name: value for name, value in self.model_dump().items() if name in names}
+        values = {key: value for key, value in self.model_dump().items() if key in names}
         if self.max_replicas is None:
             values["max_replicas"] = max(1, self.min_replicas)
-        return Submission(**values)
+        return Submission(**{**values, "name": name})
 
     def as_scaling(self) -> Scaling:
         """Return how the service scales, with defaults where nothing is said."""
         return Scaling() if self.scaling is None else self.scaling.as_scaling()
+
+
+class SubmissionIn(WorkIn):
+    """Work with its name and its place."""
+
+    name: str = Field(max_length=63)
+    project_id: Id
+    pool: str = Field("", max_length=63, description="Empty: the first pool.")
+
+    def named(self) -> Submission:
+        """Return it as the operations take it, under its name."""
+        return self.submission(name=self.name)

@@ -30,7 +30,7 @@ from dashboard.api.workload_shapes import (
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import hypothetical, idle, services, submissions
 from scheduler.operations import workloads as operations
-from scheduler.operations.refused import NotFound, SubmitRefused
+from scheduler.operations.refused import NotFound
 from scheduler.queries import remedies, what_if
 from scheduler.queries import workloads as queries
 
@@ -72,7 +72,7 @@ def submit(
     pool_id = pool_named(request, given.pool).id
 
     def act() -> int:
-        submission = given.submission()
+        submission = given.named()
         if submission.kind is Kind.INFERENCE:
             return services.submit_service(
                 project_id=given.project_id,
@@ -98,14 +98,11 @@ def submit(
 @router.post("/preview", response={200: PreviewOut, **WRITES}, summary="Try a submission out")
 def preview(request: HttpRequest, given: SubmissionIn) -> PreviewOut:
     """What the next cycle would do with it, for who may submit it. Nothing is written."""
-    submission = given.submission()
-    operations.require_may_try(
-        project_id=given.project_id, kind=submission.kind, authority=who(request).authority
+    submission = given.named()
+    submission = operations.try_workload(
+        project_id=given.project_id, submission=submission, authority=who(request).authority
     )
     pool_id = pool_named(request, given.pool).id
-    wrong = submissions.find_problems(submission=submission)
-    if wrong:
-        raise SubmitRefused(wrong)
     found = what_if.preview_submission(
         visible=who(request).visible,
         pool_id=pool_id,

@@ -143,6 +143,22 @@ def delete_asset(*, asset_id: int, authority: Authority, now: datetime) -> model
     return asset
 
 
+def require_may_define(
+    *, project_id: int | None, department_id: int | None, authority: Authority
+) -> None:
+    """Refuse who may not define assets of a scope.
+
+    Raises:
+        NotFound, NotPermitted: as for defining one there.
+    """
+    scope = models.Asset(
+        kind=AssetKind.ENVIRONMENT,
+        project=_find_project(project_id, authority),
+        department=_find_department(department_id, authority),
+    )
+    _require(authority, scope)
+
+
 def delete_assets_of(
     *, project: models.Project | None, department: models.Department | None, now: datetime
 ) -> None:

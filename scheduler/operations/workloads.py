@@ -30,15 +30,12 @@ def submit_workload(
         NotPermitted: the caller may not submit this kind there.
         SubmitRefused: fields that are wrong, each with the way out.
     """
-    project = require_may_try(project_id=project_id, kind=submission.kind, authority=authority)
+    project = _project_for(project_id=project_id, kind=submission.kind, authority=authority)
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
-    resolved = asset_choice.resolve(submission=submission, project=project, authority=authority)
+    resolved = _resolve(submission, project, authority)
     submission = resolved.submission
-    problems = [*submissions.find_problems(submission=submission), *resolved.problems]
-    if problems:
-        raise SubmitRefused(problems)
     try:
         with transaction.atomic():
             workload = models.Workload.objects.create(
@@ -76,15 +73,32 @@ def submit_workload(
     return workload
 
 
-def require_may_try(*, project_id: int, kind: Kind, authority: Authority) -> models.Project:
-    """Return the project if the caller may submit this kind there, and so may try it out.
+def try_workload(*, project_id: int, submission: Submission, authority: Authority) -> Submission:
+    """Return a submission as it would be accepted, with what its environment fills in.
 
     Raises:
-        NotFound, NotPermitted: as for a submission.
+        NotFound, NotPermitted, SubmitRefused: as for submitting it.
     """
+    project = _project_for(project_id=project_id, kind=submission.kind, authority=authority)
+    return _resolve(submission, project, authority).submission
+
+
+def _project_for(*, project_id: int, kind: Kind, authority: Authority) -> models.Project:
+    """Return the project if the caller may submit this kind there."""
     project = _find_project(project_id=project_id, authority=authority)
     _require(authority, kind, project)
     return project
+
+
+def _resolve(
+    submission: Submission, project: models.Project, authority: Authority
+) -> asset_choice.Resolved:
+    """Return a submission with its assets, or all that is wrong with it."""
+    resolved = asset_choice.resolve(submission=submission, project=project, authority=authority)
+    problems = submissions.find_problems(submission=resolved.submission)
+    if problems or resolved.problems:
+        raise SubmitRefused([*problems, *resolved.problems])
+    return resolved
 
 
 @transaction.atomic

@@ -46,7 +46,9 @@ def kept_connection(token):
 
 @walked.parametrize()
 @settings(
-    max_examples=10,
+    max_examples=4,
+    derandomize=True,
+    database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
-from access.models import AccessRule, User
+from access.models import AccessRule, Group, User
 from access.roles import Role
 from dashboard.api.app import api as document
 from scheduler import models
-from scheduler.operations import gateway_keys
+from scheduler.core.snapshot import QueueQuota
+from scheduler.core.vocabulary import AssetKind, Level
+from scheduler.operations import assets, gateway_keys, quota_schedules
 from scheduler.operations.authority import SYSTEM
+from scheduler.operations.quotas import QuotaEdit
 from tests.api.conftest import Api
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +26,22 @@ HOME, HOME_PROJECT = "Research", "nlp-lab"
 FOREIGN, FOREIGN_PROJECT = "Dev and test", "vision-lab"
 SCOPED = [role for role in Role if role is not Role.SYSTEM_ADMIN]
 #: Where a path's id is not that of a workload: by the parameter's name.
-KINDS = ("workload_id", "decision_id", "key_id", "request_id", "project_id", "department_id")
+KINDS = (
+    "workload_id",
+    "decision_id",
+    "key_id",
+    "request_id",
+    "project_id",
+    "department_id",
+    "asset_id",
+    "schedule_id",
+    "user_id",
+    "group_id",
+    "rule_id",
+    "alert_id",
+    "channel_id",
+    "delivery_id",
+)
 #: Nodes are everybody's: their devices are anonymous beyond one's scopes.
 OPEN = {"node_id"}
 #: Never ends; its rows are those of the list.
@@ -60,6 +80,50 @@ def foreign(scene):
         "key_id": key.pk,
         "project_id": project.pk,
         "department_id": project.department_id,
+        **governance(project, workload.submitted_at),
+    }
+
+
+def governance(project, now):
+    """Return what governs the foreign project: asset, schedule, person, group, rules, alert, channel."""
+    scope = {"project_id": project.pk, "authority": SYSTEM, "now": now}
+    asset = assets.create_asset(
+        kind=AssetKind.ENVIRONMENT, draft=assets.AssetDraft(name="foreign-asset"), **scope
+    )
+    alert_rule = models.AlertRule.objects.create(
+        name="foreign-alert",
+        metric="longest_wait_s",
+        project=project,
+        threshold=1,
+        for_s=1,
+        created_at=now,
+    )
+    alert = alert_rule.alerts.create(raised_at=now, threshold=1, value=2, peak=2)
+    schedule = quota_schedules.save_schedule(
+        pool_id=models.NodePool.objects.first().pk,
+        name="foreign-schedule",
+        timing=quota_schedules.Timing(at=timezone.now() + timedelta(days=400)),
+        edits=[QuotaEdit(level=Level.PROJECT, id=project.pk, values=QueueQuota(quota_mgpu=1_000))],
+        authority=SYSTEM,
+        now=timezone.now(),
+    )
+    user = User.objects.create_user("foreigner", password="someone-of-tests")
+    group = Group.objects.create(name="foreign-group")
+    rule = AccessRule.objects.create(user=user, role=Role.VIEWER, project=project)
+    AccessRule.objects.create(group=group, role=Role.VIEWER, project=project)
+    channel = models.NoticeChannel.objects.create(
+        username="foreigner", type="slack", shown="foreign-host", created_at=now
+    )
+    delivery = channel.deliveries.create(created_at=now, next_at=now, status="dead")
+    return {
+        "asset_id": asset.pk,
+        "schedule_id": schedule.pk,
+        "user_id": user.pk,
+        "group_id": group.pk,
+        "rule_id": {"access-rules": rule.pk, "alert-rules": alert_rule.pk},
+        "alert_id": alert.pk,
+        "channel_id": channel.pk,
+        "delivery_id": str(delivery.pk),
     }
 
 
@@ -84,7 +148,24 @@ BODIES = {
     "AnswerIn": {"answer": "no"},
     "DepartmentIn": {"name": "Renamed"},
     "ProjectChangeIn": {"name": "renamed"},
+    "ContentIn": {"name": "renamed", "environment": {}},
+    "ScheduleIn": {
+        "name": "renamed",
+        "at": "2100-01-01T00:00:00Z",
+        "rows": [{"level": "project", "id": 1, "quota_mgpu": 1}],
+    },
+    "PersonChangeIn": {"active": False},
+    "GroupIn": {"name": "renamed"},
+    "MemberIn": {"username": "self"},
+    "AcknowledgeIn": {},
+    "AlertRuleIn": {"name": "renamed", "metric": "longest_wait_s", "threshold": 1, "for_s": 1},
+    "SilenceIn": {"until": None},
 }
+
+
+def _of(number, path):
+    """Return the id of a kind that several addresses have, by the word before it."""
+    return number if not isinstance(number, dict) else number[path.split("/")[3]]
 
 
 def body_of(operation):
@@ -103,8 +184,9 @@ def test_a_foreign_thing_answers_as_a_missing_one(foreign, role):
             continue
         assert set(names) <= set(KINDS), f"{path}: say what its id is of"
         answers = []
-        for number in (foreign[names[0]], MISSING):
+        for number in (_of(foreign[names[0]], path), MISSING):
             address = path.replace(f"{{{names[0]}}}", str(number)).removeprefix("/api/v1")
+            address = re.sub(r"{\w+}", "1", address)
             answer = call(method, address, body_of(operation))
             answers.append((answer.status_code, answer.content))
         assert answers[0] == answers[1], (method, path)
@@ -127,6 +209,11 @@ def test_lists_tell_nothing_of_what_is_outside(foreign, role):
         ),
         "foreign-service",
         "foreign-key",
+        "foreign-asset",
+        "foreign-schedule",
+        "foreign-alert",
+        "foreign-group",
+        "foreign-host",
         "foreigner",
     }
     call = someone(role)
