@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +125,12 @@ class Client:
         """Submit a workload. Sent again with the same ``key``, it is there once."""
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         made: Json = self.call("POST", "/workloads", body=dict(submission), headers=headers)
+        return made
+
+    def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[Json]:
+        """Submit several workloads, all of them or none."""
+        body = {"workloads": [dict(each) for each in submissions]}
+        made: list[Json] = self.call("POST", "/workloads/batch", body=body)
         return made
 
     def preview(self, submission: Mapping[str, Any]) -> Json:

@@ -15,6 +15,8 @@ from tidegate import __version__, quotas, workloads
 from tidegate.client import ApiError, Client, NotSignedIn, Unreachable
 from tidegate.cluster import models, nodes, report, services, top
 from tidegate.config import Config, write
+from tidegate.moving.found import ImportRefused
+from tidegate.moving_in import import_file
 from tidegate.session import Session, form_option, session
 
 EXIT_REFUSED, EXIT_NOT_SIGNED_IN, EXIT_NOT_FOUND, EXIT_UNREACHABLE = 1, 3, 4, 5
@@ -86,6 +88,7 @@ for each in (
     models,
     report,
     quotas.quotas,
+    import_file,
 ):
     cli.add_command(each)
 
@@ -109,6 +112,9 @@ def run(act: Callable[[], Any]) -> int:
         return error.exit_code
     except ApiError as error:
         return _refused(error)
+    except ImportRefused as error:
+        click.echo(f"{error} Nothing is done.", err=True)
+        return EXIT_REFUSED
     except Unreachable as error:
         click.echo(str(error), err=True)
         return EXIT_UNREACHABLE

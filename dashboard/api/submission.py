@@ -125,3 +125,9 @@ class SubmissionIn(WorkIn):
     def named(self) -> Submission:
         """Return it as the operations take it, under its name."""
         return self.submission(name=self.name)
+
+
+class BatchIn(Strict):
+    """Several submissions."""
+
+    workloads: list[SubmissionIn] = Field(min_length=1, max_length=100)

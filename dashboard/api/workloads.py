@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -16,7 +18,7 @@ from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
 from dashboard.api.pools import pool_named
 from dashboard.api.shapes import ReasonOut
-from dashboard.api.submission import SubmissionIn
+from dashboard.api.submission import BatchIn, SubmissionIn
 from dashboard.api.workload_shapes import (
     ExplanationOut,
     LogOut,
@@ -30,7 +32,7 @@ from dashboard.api.workload_shapes import (
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import hypothetical, idle, services, submissions
 from scheduler.operations import workloads as operations
-from scheduler.operations.refused import NotFound
+from scheduler.operations.refused import NotFound, SubmitRefused
 from scheduler.queries import remedies, what_if
 from scheduler.queries import workloads as queries
 
@@ -68,31 +70,23 @@ def submit(
     key: str = param.Header("", alias="Idempotency-Key", max_length=200),
 ) -> Status[WorkloadDetailOut]:
     """Submitted twice with one Idempotency-Key, it is there once: the second answer is the first's."""
-    caller = who(request)
-    pool_id = pool_named(request, given.pool).id
-
-    def act() -> int:
-        submission = given.named()
-        if submission.kind is Kind.INFERENCE:
-            return services.submit_service(
-                project_id=given.project_id,
-                pool_id=pool_id,
-                submission=submission,
-                scaling=given.as_scaling(),
-                authority=caller.authority,
-                now=timezone.now(),
-            ).pk
-        return operations.submit_workload(
-            project_id=given.project_id,
-            pool_id=pool_id,
-            submission=submission,
-            authority=caller.authority,
-            now=timezone.now(),
-        ).pk
-
-    workload_id = once.act_once(request, key=key, given=given, act=act)
+    workload_id = once.act_once(request, key=key, given=given, act=lambda: _submit(request, given))
     response["Location"] = f"/api/v1/workloads/{workload_id}"
     return Status(201, WorkloadDetailOut.of_detail(_find(request, workload_id)))
+
+
+@router.post("/batch", response={201: list[WorkloadDetailOut], **WRITES}, summary="Submit several")
+def submit_batch(request: HttpRequest, given: BatchIn) -> Status[list[WorkloadDetailOut]]:
+    """All of them or none; a problem's ``unit`` is the name of the one that it is about."""
+    made = []
+    with transaction.atomic():
+        for each in given.workloads:
+            try:
+                made.append(_submit(request, each))
+            except SubmitRefused as refused:
+                named = [replace(problem, unit=each.name) for problem in refused.problems]
+                raise SubmitRefused(named) from refused
+    return Status(201, [WorkloadDetailOut.of_detail(_find(request, each)) for each in made])
 
 
 @router.post("/preview", response={200: PreviewOut, **WRITES}, summary="Try a submission out")
@@ -230,6 +224,28 @@ def change_priority(
     found = _find(request, workload_id)
     response["ETag"] = _etag(found)
     return WorkloadDetailOut.of_detail(found)
+
+
+def _submit(request: HttpRequest, given: SubmissionIn) -> int:
+    """Submit a workload, or a service; return its id."""
+    submission = given.named()
+    pool_id, authority = pool_named(request, given.pool).id, who(request).authority
+    if submission.kind is Kind.INFERENCE:
+        return services.submit_service(
+            project_id=given.project_id,
+            pool_id=pool_id,
+            submission=submission,
+            scaling=given.as_scaling(),
+            authority=authority,
+            now=timezone.now(),
+        ).pk
+    return operations.submit_workload(
+        project_id=given.project_id,
+        pool_id=pool_id,
+        submission=submission,
+        authority=authority,
+        now=timezone.now(),
+    ).pk
 
 
 def _find(request: HttpRequest, workload_id: int) -> queries.WorkloadDetail:

@@ -30,7 +30,7 @@ def submit_workload(
         NotPermitted: the caller may not submit this kind there.
         SubmitRefused: fields that are wrong, each with the way out.
     """
-    project = _project_for(project_id=project_id, kind=submission.kind, authority=authority)
+    project = require_may_try(project_id=project_id, kind=submission.kind, authority=authority)
     pool = models.NodePool.objects.filter(pk=pool_id).first()
     if pool is None:
         raise NotFound("node pool")
@@ -79,12 +79,16 @@ def try_workload(*, project_id: int, submission: Submission, authority: Authorit
     Raises:
         NotFound, NotPermitted, SubmitRefused: as for submitting it.
     """
-    project = _project_for(project_id=project_id, kind=submission.kind, authority=authority)
+    project = require_may_try(project_id=project_id, kind=submission.kind, authority=authority)
     return _resolve(submission, project, authority).submission
 
 
-def _project_for(*, project_id: int, kind: Kind, authority: Authority) -> models.Project:
-    """Return the project if the caller may submit this kind there."""
+def require_may_try(*, project_id: int, kind: Kind, authority: Authority) -> models.Project:
+    """Return the project if the caller may submit this kind there, and so may try it out.
+
+    Raises:
+        NotFound, NotPermitted: as for a submission.
+    """
     project = _find_project(project_id=project_id, authority=authority)
     _require(authority, kind, project)
     return project

@@ -226,3 +226,14 @@ def test_an_unknown_field_of_a_priority_is_a_mistake(api):
     workload = models.Workload.objects.filter(kind="training", phase="running").first()
     refused = api.put(f"/workloads/{workload.pk}/priority", {"priority": 60, "preemtible": True})
     assert (refused.status_code, refused.json()["problems"][0]["field"]) == (422, "preemtible")
+
+
+def test_several_are_submitted_whole_or_not_at_all(api, project):
+    good, bad = asked(project("nlp-lab")), asked(project("nlp-lab"), name="second", grace_s=301)
+    refused = api.post("/workloads/batch", {"workloads": [good, bad]})
+    assert refused.status_code == 422
+    [problem] = refused.json()["problems"]
+    assert (problem["field"], problem["unit"]) == ("grace_s", "second")
+    assert not models.Workload.objects.filter(name="from-the-api").exists()
+    made = api.post("/workloads/batch", {"workloads": [good, bad | {"grace_s": 30}]})
+    assert [each["name"] for each in made.json()] == ["from-the-api", "second"]

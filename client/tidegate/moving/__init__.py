@@ -1,0 +1,1 @@
+"""Files of other systems, read into submissions and quota files; no server is asked here."""
