@@ -101,7 +101,8 @@ def mebibytes(text: str, *, of: str, default: str = "", line: int = 0) -> int:
     whole, _dot, part = match[1].partition(".")
     power = 1 << (10 * _SUFFIXES[suffix])
     scaled = int(whole + part) * power
-    return -(-scaled // (1024**2 * 10 ** len(part)))
+    unit: int = 1024**2 * 10 ** len(part)
+    return -(-scaled // unit)
 
 
 def thousandths(text: str, *, of: str, line: int = 0) -> int:
