@@ -22,6 +22,10 @@ from scheduler.queries.quota_replays import find_replay
 @require_POST
 def ask(request: HttpRequest) -> HttpResponse:
     """Have the draft played over the last days, and lead to where it can be followed."""
+    if getattr(
+        request, "htmx", False
+    ):  # the preview of the last key, sent as the button was pressed
+        return quota_editor.preview(request)
     draft = quota_editor.draft_of(request)
     if draft.mistakes:
         said = [_("Put the draft right first, then replay it.")]

@@ -234,8 +234,13 @@ def play(
 
 
 def by_project(pool: SimulatedPool) -> dict[int, Played]:
-    """Return what came of each project's work in a run that is over."""
-    found: dict[int, list[Work]] = {}
+    """Return what came of each project's work in a run that is over.
+
+    Projects without work stand there too, for the guarantee that they did not use.
+    """
+    found: dict[int, list[Work]] = {
+        project_id: [] for project_id, unused in pool.totals.unused_by.items() if unused
+    }
     for work in (*pool.done, *pool.live.values()):
         found.setdefault(work.workload.project_id, []).append(work)
     return {

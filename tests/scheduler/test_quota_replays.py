@@ -81,6 +81,26 @@ def test_a_larger_limit_would_have_let_both_run_at_once(place, ticker):
     assert found.status == "done"
 
 
+def test_a_guarantee_that_nobody_used_stands_there_though_no_work_came(place, ticker):
+    # Given project c, for which nothing was submitted, and a draft that guarantees it a quarter more
+    project = place.projects["c"]
+    row = models.ProjectQuota.objects.get(project=project)
+    more = quotas.QuotaEdit(
+        level=Level.PROJECT, id=project.pk, values=QueueQuota(quota_mgpu=row.quota_mgpu + 250)
+    )
+    made = quota_replays.ask_replay(
+        pool_id=place.pool.pk, days=7, edits=[more], authority=SYSTEM, now=ticker.clock()
+    )
+    quota_replays.carry_out(replay_id=made.pk, now=ticker.clock())
+    found = find_replay(
+        visible=WHOLE_CLUSTER, username="system", replay_id=made.pk, now=ticker.clock()
+    )
+    # Then its row says what of the guarantee lies unused: a quarter of 7 days more
+    unused = {each.name: each.after.unused_h - each.before.unused_h for each in found.rows}
+    assert unused["c"] == Decimal("0.25") * 7 * 24
+    assert next(each for each in found.rows if each.name == "c").after.submitted == 0
+
+
 def test_the_same_quotas_give_the_same_figures_and_nothing_of_the_cluster_changes(place, ticker):
     before = list(models.ProjectQuota.objects.order_by("pk").values_list("quota_mgpu", "version"))
     found = played(place, ticker, limit_mgpu=500, weight_milli=3000)
