@@ -88,6 +88,8 @@ urlpatterns = [
     path("", include("dashboard.people_urls")),
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
+    path("nodes/cordon", nodes.cordon, name="node_cordon"),
+    path("nodes/emptying", nodes.emptying, name="node_emptying"),
     path("nodes/<str:node_name>/<int:index>", nodes.device, name="device"),
     path("decisions", decisions.decisions, name="decisions"),
     path("decisions/<int:decision_id>", decisions.decision, name="decision"),

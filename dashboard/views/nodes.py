@@ -1,15 +1,24 @@
-"""Nodes and their devices."""
+"""Nodes and their devices; keeping new work away from a node, and what emptying it would do."""
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.views import signed_in
+from dashboard.views.numbers import optional_int
+from scheduler.operations import nodes as operations
+from scheduler.operations.authority import Action
+from scheduler.operations.refused import NotFound
 from scheduler.queries import devices as device_queries
 from scheduler.queries import nodes as node_queries
+from scheduler.queries import what_if
 
 
 @login_required
@@ -19,7 +28,51 @@ def nodes(request: HttpRequest) -> HttpResponse:
     rows = node_queries.list_nodes(
         visible=signed_in.visible_to(request), pool_name=request.GET.get("pool", "")
     )
-    return render(request, "dashboard/nodes.html", {"rows": rows})
+    context = {"rows": rows, "may_change": signed_in.authority(request).may(Action.NODES)}
+    return render(request, "dashboard/nodes.html", context)
+
+
+@login_required
+@require_POST
+def cordon(request: HttpRequest) -> HttpResponse:
+    """Keep new work away from a node, or let it come again. What runs there goes on."""
+    _admins_only(request)
+    cordoned = request.POST.get("cordoned") == "yes"
+    try:
+        node = operations.set_cordoned(
+            node_id=optional_int(request.POST.get("node")) or 0,
+            cordoned=cordoned,
+            authority=signed_in.authority(request),
+            now=timezone.now(),
+        )
+    except NotFound as missing:
+        raise Http404 from missing
+    said = _("{name} gets no new work. What runs there goes on.")
+    if not cordoned:
+        said = _("{name} gets new work again.")
+    messages.success(request, said.format(name=node.name))
+    return redirect(f"{reverse('nodes')}?pool={node.pool.name}#{node.name}")
+
+
+@login_required
+@require_GET
+def emptying(request: HttpRequest) -> HttpResponse:
+    """Answer who would go on elsewhere, who would wait and whom that would interrupt without a node."""
+    _admins_only(request)
+    now = timezone.now()
+    found = what_if.preview_drain(
+        visible=signed_in.visible_to(request),
+        node_id=optional_int(request.GET.get("node")) or 0,
+        now=now,
+    )
+    if found is None:
+        raise Http404
+    return render(request, "dashboard/partials/_emptying.html", {"preview": found, "at": now})
+
+
+def _admins_only(request: HttpRequest) -> None:
+    if not signed_in.authority(request).may(Action.NODES):
+        raise Http404
 
 
 @login_required
