@@ -151,7 +151,7 @@ class Scene:
 
     def _wait_until_gone(self, name: str) -> None:
         """Wait until what was deleted under this name is no more; then the name is free."""
-        left = models.Workload.objects.filter(pk=self._leaving.pop(name, 0))
+        left = models.Workload.objects.filter(pk=self._leaving.pop(name, 0), deleted_at=None)
         settle(left.exists, until=lambda is_there: not is_there, within_s=LEAVING_S)
 
     def set_department(self, name: str, *, limit_mgpu: int) -> None:
