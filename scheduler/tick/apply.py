@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
@@ -17,14 +16,19 @@ from scheduler.core.vocabulary import Phase, ReplicaPhase, Rule
 from scheduler.operations import notices
 from scheduler.queries.snapshots import Loaded
 from scheduler.tick import ledger
+from scheduler.tick.records import (
+    DecisionStale,
+    Work,
+    add_event,
+    add_party,
+    record_decision,
+    record_holds,
+    record_starving,
+)
 
 
 class PlanStale(Exception):
     """Another plan was committed first; this one is thrown away whole."""
-
-
-class _DecisionStale(Exception):
-    """A row that the decision touches has changed since it was read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,13 +64,13 @@ def apply_plan(
         if plan.decisions or plan.dropped_nominations:
             _fence(generation)
             applied.generation = generation + 1
-        work = _Work(loaded=loaded, now=now, cycle=cycle)
+        work = Work(loaded=loaded, now=now, cycle=cycle)
         for decision in plan.decisions:
             _apply_one(work, decision, applied)
         if plan.dropped_nominations:
             models.Nomination.objects.filter(workload_id__in=plan.dropped_nominations).delete()
-        applied.reasons_changed = _record_holds(work, plan)
-        _record_starving(loaded, plan, now)
+        applied.reasons_changed = record_holds(work, plan)
+        record_starving(loaded, plan, now)
     return applied
 
 
@@ -78,29 +82,7 @@ def _fence(generation: int) -> None:
         raise PlanStale
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What each step needs: the rows as read, the time, the cycle's number."""
-
-    loaded: Loaded
-    now: datetime
-    cycle: int
-
-    def lock(self, workload_id: int) -> models.Workload:
-        """Return the workload as it is now, locked, if it is as it was when it was read."""
-        seen = self.loaded.workloads[workload_id]
-        current = (
-            models.Workload.objects.select_for_update(of=("self",))
-            .select_related("project")
-            .filter(pk=workload_id, generation=seen.generation)
-            .first()
-        )
-        if current is None:
-            raise _DecisionStale
-        return current
-
-
-def _apply_one(work: _Work, decision: plans.Decision, applied: Applied) -> None:
+def _apply_one(work: Work, decision: plans.Decision, applied: Applied) -> None:
     try:
         with transaction.atomic():
             match decision:
@@ -108,21 +90,21 @@ def _apply_one(work: _Work, decision: plans.Decision, applied: Applied) -> None:
                     applied.started += _start(work, decision)
                 case plans.Evict():
                     applied.evicted += _evict(work, decision)
-    except _DecisionStale:
+    except DecisionStale:
         workload_id = (
             decision.workload_id if isinstance(decision, plans.Start) else decision.served_id
         )
         applied.stale.append(workload_id or 0)
 
 
-def _start(work: _Work, decision: plans.Start) -> int:
+def _start(work: Work, decision: plans.Start) -> int:
     """Book devices for new replicas, open their ledger intervals, record the decision."""
     workload = work.lock(decision.workload_id)
     taken = set(
         workload.replicas.exclude(phase=ReplicaPhase.ENDED).values_list("ordinal", flat=True)
     )
     if taken and Phase(workload.phase) is Phase.PENDING:
-        raise _DecisionStale
+        raise DecisionStale
     ordinals = _free_ordinals(taken, len(decision.placements))
     resumed = workload.attempts > 0
     attempt = workload.attempts + 1
@@ -143,8 +125,8 @@ def _start(work: _Work, decision: plans.Start) -> int:
     workload.nominations.all().delete()
     work.loaded.workloads[workload.pk] = workload
     verb = "resume" if resumed and not taken else "place"
-    record = _record_decision(work, verb, workload, {"placements": _places(decision.placements)})
-    _event(work, workload, "placed", record, placements=_places(decision.placements))
+    record = record_decision(work, verb, workload, {"placements": _places(decision.placements)})
+    add_event(work, workload, "placed", record, placements=_places(decision.placements))
     return len(decision.placements)
 
 
@@ -167,7 +149,7 @@ def _asked_at(workload: models.Workload) -> datetime | None:
 
 
 def _book(
-    work: _Work,
+    work: Work,
     workload: models.Workload,
     number: tuple[int, int],
     placement: Placement,
@@ -211,12 +193,12 @@ def _book_of(workload: models.Workload, device: models.Device) -> tuple[int, int
     return mgpu, fraction_mib(request_mgpu=mgpu, device_mib=device_mib)
 
 
-def _evict(work: _Work, decision: plans.Evict) -> int:
+def _evict(work: Work, decision: plans.Evict) -> int:
     """Ask victims to go and keep their places for the workload that they make room for."""
     served = work.lock(decision.served_id) if decision.served_id is not None else None
     victims = [(work.lock(victim.workload_id), victim) for victim in decision.victims]
     owner = served if served is not None else victims[0][0]
-    record = _record_decision(
+    record = record_decision(
         work,
         decision.rule.value,
         owner,
@@ -228,7 +210,7 @@ def _evict(work: _Work, decision: plans.Evict) -> int:
     )
     for position, (workload, victim) in enumerate(victims):
         _leave(work, decision, record, workload, victim)
-        _party(
+        add_party(
             record,
             models.DecisionParty.Role.VICTIM,
             position,
@@ -237,10 +219,10 @@ def _evict(work: _Work, decision: plans.Evict) -> int:
         )
     for position, spared_id in enumerate(decision.spared_ids):
         spared = work.loaded.workloads[spared_id]
-        _party(record, models.DecisionParty.Role.SPARED, position, spared, {})
+        add_party(record, models.DecisionParty.Role.SPARED, position, spared, {})
     if served is not None:
         _nominate(work, served, decision.placements)
-        _event(work, served, f"served_by_{decision.rule.value}", record)
+        add_event(work, served, f"served_by_{decision.rule.value}", record)
         served.generation += 1
         served.save(update_fields=["generation"])
         work.loaded.workloads[served.pk] = served
@@ -249,7 +231,7 @@ def _evict(work: _Work, decision: plans.Evict) -> int:
 
 
 def _leave(
-    work: _Work,
+    work: Work,
     decision: plans.Evict,
     record: models.Decision,
     workload: models.Workload,
@@ -263,7 +245,7 @@ def _leave(
         vacated_for_id=decision.served_id,
     )
     if changed != len(victim.replica_ids):
-        raise _DecisionStale
+        raise DecisionStale
     workload.generation += 1
     workload.interruptions += 1
     if victim.whole:
@@ -274,7 +256,7 @@ def _leave(
     code = {Rule.RECLAIM: "reclaimed", Rule.PREEMPT: "preempted"}.get(
         decision.rule, decision.rule.value
     )
-    _event(
+    add_event(
         work,
         workload,
         code,
@@ -292,7 +274,7 @@ def _leave(
     )
 
 
-def _loss(work: _Work, workload: models.Workload, victim: plans.Victim) -> dict[str, object]:
+def _loss(work: Work, workload: models.Workload, victim: plans.Victim) -> dict[str, object]:
     """Return what the interruption costs: work since the last start or checkpoint mark."""
     marks = [at for at in (workload.running_since, workload.checkpoint_at) if at is not None]
     lost_s = int((work.now - max(marks)).total_seconds()) if marks else 0
@@ -306,7 +288,7 @@ def _loss(work: _Work, workload: models.Workload, victim: plans.Victim) -> dict[
     }
 
 
-def _nominate(work: _Work, workload: models.Workload, placements: tuple[Placement, ...]) -> None:
+def _nominate(work: Work, workload: models.Workload, placements: tuple[Placement, ...]) -> None:
     workload.nominations.all().delete()
     models.Nomination.objects.bulk_create(
         models.Nomination(
@@ -320,7 +302,7 @@ def _nominate(work: _Work, workload: models.Workload, placements: tuple[Placemen
     )
 
 
-def _move(work: _Work, decision: plans.Evict, record: models.Decision) -> None:
+def _move(work: Work, decision: plans.Evict, record: models.Decision) -> None:
     """Ask replicas to leave for new places, which are kept for them: they run again at once."""
     by_workload: dict[int, list[int]] = {}
     for replica_id in decision.moves:
@@ -337,86 +319,8 @@ def _move(work: _Work, decision: plans.Evict, record: models.Decision) -> None:
         )
         loss = _loss(work, workload, moved)
         _leave(work, replace(decision, rule=Rule.CONSOLIDATE), record, workload, moved)
-        _party(record, models.DecisionParty.Role.VICTIM, len(decision.victims), workload, loss)
+        add_party(record, models.DecisionParty.Role.VICTIM, len(decision.victims), workload, loss)
         _nominate(work, workload, tuple(decision.moves[pk] for pk in replica_ids))
-
-
-def _record_holds(work: _Work, plan: plans.Plan) -> int:
-    """Write why each workload waits, where that has changed; one event a change of the code."""
-    changed = 0
-    for hold in plan.holds:
-        row = work.loaded.workloads[hold.workload_id]
-        reason = hold.numbers()
-        if row.reason_code == hold.reason.value and row.reason == reason:
-            continue
-        fresh = models.Workload.objects.filter(pk=row.pk, generation=row.generation)
-        if not fresh.update(reason_code=hold.reason.value, reason=reason):
-            continue
-        changed += 1
-        if row.reason_code != hold.reason.value or row.reason.get("queue") != reason.get("queue"):
-            record = _record_decision(work, "deny", row, reason)
-            _event(work, row, "waits", record, **reason)
-    return changed
-
-
-def _record_starving(loaded: Loaded, plan: plans.Plan, now: datetime) -> None:
-    starving = set(plan.starving_ids)
-    begins = [
-        w.pk for w in loaded.workloads.values() if w.pk in starving and w.starving_since is None
-    ]
-    ends = [
-        w.pk
-        for w in loaded.workloads.values()
-        if w.pk not in starving and w.starving_since is not None
-    ]
-    if begins:
-        models.Workload.objects.filter(pk__in=begins).update(starving_since=now)
-    if ends:
-        models.Workload.objects.filter(pk__in=ends).update(starving_since=None)
-
-
-def _record_decision(
-    work: _Work, verb: str, workload: models.Workload, params: Mapping[str, object]
-) -> models.Decision:
-    return models.Decision.objects.create(
-        at=work.now,
-        cycle=work.cycle,
-        verb=verb,
-        workload=workload,
-        project_id=workload.project_id,
-        pool=work.loaded.pool,
-        params=dict(params),
-    )
-
-
-def _party(
-    record: models.Decision,
-    role: models.DecisionParty.Role,
-    position: int,
-    workload: models.Workload,
-    params: Mapping[str, object],
-) -> None:
-    models.DecisionParty.objects.create(
-        decision=record,
-        role=role,
-        position=position,
-        workload=workload,
-        project_id=workload.project_id,
-        params=dict(params),
-    )
-
-
-def _event(
-    work: _Work,
-    workload: models.Workload,
-    event_code: str,
-    record: models.Decision | None,
-    /,
-    **params: object,
-) -> None:
-    models.WorkloadEvent.objects.create(
-        workload=workload, at=work.now, code=event_code, params=params, decision=record
-    )
 
 
 def _places(placements: tuple[Placement, ...]) -> list[dict[str, object]]:

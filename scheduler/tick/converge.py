@@ -19,6 +19,7 @@ from scheduler.engines.base import (
     Gang,
     LaunchRefused,
     LaunchSpec,
+    Observation,
     ReplicaKey,
     Service,
 )
@@ -30,34 +31,70 @@ log = logging.getLogger(__name__)
 
 def converge(*, observations: Observations, now: datetime) -> bool:
     """Launch what is booked, end what is stopping, clear what no row speaks of. True if it acted."""
-    rows = list(
-        models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
-        .select_related("node", "workload__project")
-        .prefetch_related(models.with_devices())
-        .order_by("id")
-    )
+    known, wanting = _compare(observations)
     acted = False
-    for replica in rows:
-        if replica.node.engine not in observations.answered:
-            continue
+    for replica in _rows(wanting):
         try:
             acted |= _converge_one(replica, observations, now)
         except EngineUnreachable:
             log.warning("converge.engine.unreachable", extra={"replica_id": replica.pk})
-    _clear_unknown({key_of(replica) for replica in rows}, observations)
+    _clear_unknown(known, observations)
     return acted
+
+
+def _compare(observations: Observations) -> tuple[set[ReplicaKey], list[int]]:
+    """Return the keys of all replicas that have not ended, and the ids of those of engines that answered
+    that are to be launched or ended. Only of the latter are whole rows read.
+    """
+    rows = (
+        models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+        .order_by("id")
+        .values_list("pk", "attempt", "phase", "launched_at", "node__engine")
+    )
+    known, wanting = set(), []
+    for replica_id, attempt, phase, launched_at, engine in rows:
+        key = ReplicaKey(replica_id=replica_id, attempt=attempt)
+        known.add(key)
+        seen = observations.by_key.get(key)
+        if engine in observations.answered and (
+            _is_unlaunched(phase, launched_at, seen) or _is_unended(phase, seen)
+        ):
+            wanting.append(replica_id)
+    return known, wanting
+
+
+def _rows(replica_ids: list[int]) -> list[models.Replica]:
+    if not replica_ids:
+        return []
+    return list(
+        models.Replica.objects.filter(pk__in=replica_ids)
+        .exclude(phase=ReplicaPhase.ENDED)
+        .select_related("node", "workload__project")
+        .prefetch_related(models.with_devices())
+        .order_by("id")
+    )
+
+
+def _is_unlaunched(phase: str, launched_at: datetime | None, seen: Observation | None) -> bool:
+    """Test whether a booked replica is still to be handed to its engine."""
+    return phase == ReplicaPhase.STARTING and launched_at is None and seen is None
+
+
+def _is_unended(phase: str, seen: Observation | None) -> bool:
+    """Test whether the engine is still to be told to end a replica."""
+    if phase != ReplicaPhase.STOPPING or seen is None or seen.term_sent_at is not None:
+        return False
+    return seen.phase in (EnginePhase.STARTING, EnginePhase.RUNNING)
 
 
 def _converge_one(replica: models.Replica, observations: Observations, now: datetime) -> bool:
     engine = engine_room.engine(replica.node.engine)
     key = key_of(replica)
     seen = observations.by_key.get(key)
-    if replica.phase == ReplicaPhase.STARTING and replica.launched_at is None and seen is None:
+    if _is_unlaunched(replica.phase, replica.launched_at, seen):
         _launch(engine, replica, now)
         return True
-    if replica.phase != ReplicaPhase.STOPPING or seen is None or seen.term_sent_at is not None:
-        return False
-    if seen.phase not in (EnginePhase.STARTING, EnginePhase.RUNNING):
+    if not _is_unended(replica.phase, seen):
         return False
     engine.terminate(key, grace_s=replica.workload.grace_s, reason=replica.stop_code)
     return True
