@@ -4,8 +4,8 @@ cycle to cycle where nothing changed that it depends on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from scheduler.core import quota
 from scheduler.core.lacks import Shortages
@@ -16,6 +16,7 @@ from scheduler.core.quota import Refusal
 from scheduler.core.reservation import Reservations
 from scheduler.core.session import Session
 from scheduler.core.shape import Shape
+from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Reason
 from scheduler.core.waiting import Line, Waiting
 
@@ -33,7 +34,7 @@ class Explained:
         session = self._session
         reasons = _Reasons(session, reservations, shortages)
         for department_id, projects in session.projects_of.items():
-            above = _bounds_of(session.departments[department_id])
+            above = _bounds_of(session.departments[department_id], projects)
             for project in projects:
                 stamp = (project.line_changes, project.quota, project.totals(), above)
                 known = self._known.get(project.id)
@@ -59,6 +60,10 @@ class Explained:
             )
             if refusal is not None:
                 hold = _refused(refusal, line.first_id, never=never)
+                if _is_within_guarantee(refusal, project, line):
+                    promised = _promised_mgpu(self._session.projects_of[refusal.queue.id])
+                    if promised > refusal.bound:
+                        hold = replace(hold, promised=promised)
                 found.refused.append(HoldGroup(hold, line.waiting_ids()))
             elif line.shape.gpu_memory_mib:
                 found.by_card.append((line, never))
@@ -80,10 +85,10 @@ class _OfProject:
     by_card: list[tuple[Line, bool]] = field(default_factory=list)
 
 
-def _bounds_of(department: Queue) -> tuple[object, ...]:
-    """Return what checks 1 and 2 compare with at a department."""
+def _bounds_of(department: Queue, projects: Sequence[Queue]) -> tuple[object, ...]:
+    """Return what checks 1 and 2 compare with at a department, and what it promised its projects."""
     if department.is_bounded:
-        return (department.quota, *department.totals())
+        return (department.quota, _promised_mgpu(projects), *department.totals())
     return (
         department.quota,
         department.protected_mgpu,
@@ -131,6 +136,21 @@ class _Reasons:
             lacks=shortage.lacks,
             never=never or shortage.reason is Reason.NO_MATCHING_NODE,
         )
+
+
+def _promised_mgpu(projects: Sequence[Queue]) -> int:
+    """Return what ``projects`` are guaranteed in all."""
+    return sum([each.quota.quota_mgpu for each in projects])
+
+
+def _is_within_guarantee(refusal: Refusal, project: Queue, line: Line) -> bool:
+    """Test whether ``line`` asks for what its project is guaranteed, and its department's limit refuses."""
+    return (
+        refusal.queue is project.department
+        and refusal.reason is Reason.OVER_LIMIT
+        and refusal.resource == "gpu"
+        and project.alloc_mgpu + line.amount.mgpu <= project.quota.quota_mgpu < UNLIMITED_MGPU
+    )
 
 
 def _refused(refusal: Refusal, workload_id: int, *, never: bool) -> Hold:

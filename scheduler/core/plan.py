@@ -83,6 +83,9 @@ class Hold:
     quota: int | None = None
     allocated: int | None = None
     requested: int | None = None
+    #: Over a department's limit although within the project's guarantee: what the department's projects
+    #: are guaranteed in all, more than that limit.
+    promised: int | None = None
     #: For lack of devices: unheld amount on matching nodes, and the largest request that would fit.
     free: int | None = None
     largest: int | None = None
@@ -113,7 +116,7 @@ class Hold:
         return found
 
 
-_AMOUNTS = ("limit", "quota", "allocated", "requested", "free", "largest", "next_try_at_us")
+_AMOUNTS = ("limit", "quota", "allocated", "requested", "promised", "free", "largest", "next_try_at_us")
 
 
 class HoldGroup(NamedTuple):

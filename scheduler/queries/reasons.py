@@ -99,6 +99,12 @@ def _over_limit(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
         limit=_amount(limit, resource),
         asked=_amount(asked, resource),
     )
+    if "promised" in numbers:
+        promised = phrase(
+            _("Its projects are guaranteed {promised} in all, which is more than that limit."),
+            promised=_amount(_int(numbers, "promised"), resource),
+        )
+        why = (*why, *phrase(" "), *promised)
     if asked > limit:
         return why, phrase(_("Runs when the limit is raised or it asks for less."))
     gap = _amount(held + asked - limit, resource)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import Level, Reason
+from scheduler.queries.reasons import why_waiting
 from tests.builders import Cluster
 
 
@@ -111,10 +114,30 @@ def test_b04_oversubscribed_guarantees_leave_work_within_its_quota_alone():
     )
     # When fifty cycles run
     outcomes = [given.settle() for _ in range(50)]
-    # Then nobody is ever evicted, and the reason names the department's limit
+    # Then nobody is ever evicted, and the reason names the department's limit and what it promised
     assert [outcome.evictions for outcome in outcomes] == [[]] * 50
     hold = outcomes[-1].reason("second")
     assert (hold.reason, outcomes[-1].queue(hold)) == (Reason.OVER_LIMIT, "d")
+    assert (hold.limit, hold.promised) == (250, 400)
+    why = why_waiting(code=hold.reason.value, numbers=hold.numbers(), queue="d").text
+    assert "guaranteed 0.40 in all" in why
+
+
+def test_b04_a_limit_that_covers_all_guarantees_is_not_called_oversubscribed():
+    # Given a department of 0.45 that guarantees 0.40, and a borrower within its minimum runtime
+    given = (
+        Cluster(gpus="1")
+        .department("d", quota="0.45", limit="0.45")
+        .project("p1", of="d", quota="0.20")
+        .project("p2", of="d", quota="0.20")
+        .training("first", of="p1", gpu="0.30", on=0)
+        .training("second", of="p2", gpu="0.20")
+    )
+    given.policy = replace(given.policy, min_runtime_s=10**9)
+    # When the other asks for its guarantee
+    hold = given.settle().reason("second")
+    # Then the limit is the reason, and no promise is said to be broken
+    assert (hold.reason, hold.limit, hold.promised) == (Reason.OVER_LIMIT, 450, None)
 
 
 def test_b05_pieces_that_exactly_fill_a_limit_fit():

@@ -107,6 +107,18 @@ def test_b13_a_single_goes_before_half_a_gang():
     assert given.replicas("gang") == 2
 
 
+def test_b13_where_as_much_is_claimed_as_the_gang_holds_it_goes_whole_and_the_single_stays():
+    # Given a gang of 2 x 0.20 and a single of 0.20, both borrowed
+    given = with_a_gang()
+    # When 0.40 is claimed
+    outcome = given.training("claim", of="lender", gpu="0.40").settle()
+    # Then both workers stop with one decision, and nobody else does
+    assert outcome.evictions == [("reclaim", "claim", ["gang"])]
+    assert len(outcome.plan.decisions[0].victims[0].replica_ids) == 2
+    assert given.replicas("gang") == 0
+    assert "single" in given.running()
+
+
 def test_b13_a_gang_goes_whole_and_comes_back_whole():
     given = with_a_gang(single=False)
     # When 0.20 is claimed and only the gang could give it

@@ -1,8 +1,11 @@
-"""Field scenarios B26, B28 and B43: delivered twice, booked for something gone, ticks in a pile."""
+"""Field scenarios in the tables: B02, B09, B13 and B14 up to the ledger; B26, B28 and B43: delivered
+twice, booked for something gone, ticks in a pile.
+"""
 
 from __future__ import annotations
 
 import inspect
+from datetime import timedelta
 
 import pytest
 
@@ -11,10 +14,102 @@ from scheduler import models, tasks
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import workloads
 from scheduler.operations.authority import SYSTEM
-from scheduler.tick import books, converge, lease, observe, run
+from scheduler.tick import books, converge, decide, lease, observe, run
 from tests.scheduler import places
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_b02_devices_times_fraction_stand_on_the_cards_and_in_the_ledger(ticker):
+    # Given four cards and a project that is guaranteed 1.00
+    place = places.card(devices=4).department("d", quota="4").project("team", of="d", quota="1")
+    # When workspaces ask for 2 x 0.60 and for 2 x 0.50
+    place.submit("six", of="team", gpu="0.60", devices=2, kind=Kind.WORKSPACE, command=["fake"])
+    place.submit("five", of="team", gpu="0.50", devices=2, kind=Kind.WORKSPACE, command=["fake"])
+    ticker.settle()
+    # Then the second runs, and counts for 1.00 on the cards and in the ledger
+    assert place.phases() == {"six": "pending", "five": "running"}
+    held = sorted(models.Device.objects.values_list("allocated_mgpu", flat=True))
+    assert held == [0, 0, 500, 500]
+    assert models.AllocationInterval.objects.get().mgpu == 1000
+    reason = place.fresh("six").reason
+    assert (reason["quota"], reason["requested"]) == (1000, 1200)
+
+
+def test_b09_after_a_restart_of_the_control_plane_the_stopped_one_comes_before_who_never_ran(
+    ticker,
+):
+    # Given a full project with T1 and T2 running and T3 waiting
+    place = (
+        places.card().department("d", quota="1").project("p", of="d", quota="0.18", limit="0.18")
+    )
+    for number in (1, 2, 3):
+        at = ticker.clock() + timedelta(milliseconds=number)
+        place.submit(f"t{number}", of="p", gpu="0.09", command=["fake"], at=at)
+    ticker.settle()
+    first_submitted = place.fresh("t2").submitted_at
+    # When a service comes, and is deleted after a restart
+    service = place.submit("service", of="p", gpu="0.09", kind=Kind.INFERENCE, command=["fake"])
+    ticker.settle(ticks=4)
+    assert place.phases() == {
+        "t1": "running",
+        "t2": "pending",
+        "t3": "pending",
+        "service": "running",
+    }
+    decide.forget()
+    workloads.delete_workload(workload_id=service.pk, authority=SYSTEM, now=ticker.clock())
+    ticker.settle(ticks=4)
+    # Then T2 goes on before T3 starts, under its first submission time
+    assert (place.phase("t2"), place.phase("t3")) == ("running", "pending")
+    assert place.fresh("t2").submitted_at == first_submitted
+
+
+def test_b13_both_workers_of_a_gang_are_told_at_once_and_end_at_one_time_in_the_ledger(ticker):
+    # Given a borrowed gang of 2 x 0.20 on a card of which the rest is held
+    place = (
+        places.card()
+        .department("d", quota="1")
+        .project("lender", of="d", quota="0.40")
+        .project("borrower", of="d", quota="0")
+        .project("rest", of="d", quota="0.60")
+    )
+    gang = place.submit(
+        "gang", of="borrower", gpu="0.20", kind=Kind.DISTRIBUTED, command=["fake"],
+        min_replicas=2, max_replicas=2,
+    )  # fmt: skip
+    place.submit("held", of="rest", gpu="0.60", command=["fake"])
+    ticker.settle()
+    assert place.phases() == {"gang": "running", "held": "running"}
+    # When the lender claims 0.20
+    place.submit("claim", of="lender", gpu="0.20", command=["fake"])
+    ticker.settle(ticks=5)
+    # Then both workers were told in the same moment, and their GPU hours end at one time
+    workers = models.Replica.objects.filter(workload=gang, attempt=1)
+    assert len(set(workers.values_list("stopping_at", flat=True))) == 1
+    ends = models.AllocationInterval.objects.filter(replica__in=workers)
+    assert len(ends) == 2
+    assert len(set(ends.values_list("to_us", flat=True))) == 1
+    assert place.phase("claim") == "running"
+
+
+def test_b14_a_start_that_always_fails_is_told_once_a_change_and_tried_a_bounded_number_of_times(
+    ticker,
+):
+    # Given a training whose every start fails
+    place = places.article()
+    bad = place.submit("bad", of="unit-a", gpu="0.09", command=["fake", "exit=3", "after=1"])
+    # When a minute of ticks goes by
+    ticker.settle(ticks=60)
+    # Then it was tried three times, after pauses that grow, with one event a change, and holds nothing
+    assert (place.phase("bad"), place.fresh("bad").attempts) == ("failed", 3)
+    starts = [each.from_us for each in models.AllocationInterval.objects.order_by("from_us")]
+    assert len(starts) == 3
+    assert starts[2] - starts[1] > starts[1] - starts[0]
+    told = models.WorkloadEvent.objects.filter(workload=bad)
+    assert told.filter(code="failed_retrying").count() == 2
+    assert told.count() < 20
+    assert models.Device.objects.get().allocated_mgpu == 0
 
 
 def test_b26_a_launch_that_is_carried_out_again_starts_nothing(ticker):
