@@ -116,7 +116,16 @@ class Hold:
         return found
 
 
-_AMOUNTS = ("limit", "quota", "allocated", "requested", "promised", "free", "largest", "next_try_at_us")
+_AMOUNTS = (
+    "limit",
+    "quota",
+    "allocated",
+    "requested",
+    "promised",
+    "free",
+    "largest",
+    "next_try_at_us",
+)
 
 
 class HoldGroup(NamedTuple):
