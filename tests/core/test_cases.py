@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.core.cases import answer_case, parse_case
+from scheduler.core.case_files import parse_case
+from scheduler.core.cases import answer_case
 from scheduler.management.commands import decide
 
 CASES = Path(__file__).parent.parent / "cases"

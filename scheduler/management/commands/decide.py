@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from scheduler.core.cases import CaseRefused, answer_case, parse_case
+from scheduler.core.case_files import CaseRefused, parse_case
+from scheduler.core.cases import answer_case
 
 USAGE = "usage: manage.py decide FILE_OR_DIR..."
 
