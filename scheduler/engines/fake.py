@@ -241,7 +241,8 @@ class FakeEngine:
     def _settle(self) -> None:
         for replica in self._replicas.values():
             if replica.seen.phase in LIVE_PHASES:
-                replica.seen = replace(replica.seen, last_seen_at=self.now)
+                if replica.seen.last_seen_at != self.now:
+                    replica.seen = replace(replica.seen, last_seen_at=self.now)
                 self._settle_one(replica)
 
     def _settle_one(self, replica: _Replica) -> None:

@@ -25,7 +25,7 @@ from scheduler.engines.base import (
 )
 from scheduler.operations import notices
 from scheduler.operations.authority import Action
-from scheduler.tick import engine_room, ledger
+from scheduler.tick import engine_room, ledger, steady
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +80,12 @@ def record(*, observations: Observations, now: datetime) -> bool:
     with transaction.atomic():
         models.Cluster.objects.locked()
         _record_nodes(observations, now)
+        unchanged, workload_ids = steady.part(
+            by_key=observations.by_key, answered=observations.answered
+        )
         alive = list(
             models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+            .filter(workload_id__in=workload_ids)
             .select_related("node", "workload__project")
             .defer(*_NOT_NEEDED)
             .order_by("id")
@@ -96,7 +100,8 @@ def record(*, observations: Observations, now: datetime) -> bool:
             if ending is not None:
                 ended[replica.workload_id].append(ending)
             changed |= ending is not None
-        _record_signs_of_life(_living(alive, observations), observations.taken_at)
+        living = unchanged + _living(alive, observations)
+        _record_signs_of_life(living, observations.taken_at)
         changed |= _settle_all(workloads, alive, ended, now)
         changed |= _carry_out_stops(now)
     return changed
