@@ -41,6 +41,8 @@ ROUTES_S = 1.0
 ROUTES_LEAST_S = 0.05
 GAUGES_S = 1.0
 RECONNECT_S = 1.0
+#: After which a task that was cancelled and goes on is cancelled once more.
+CANCEL_AGAIN_S = 1.0
 #: New objects after which the garbage collector looks at the youngest; its turns until older ones.
 COLLECT_AFTER = (20_000, 20, 50)
 REDIS_TIMEOUT_S = 2.0
@@ -96,9 +98,8 @@ class Runtime:
 
     async def stop(self) -> None:
         """Hand on what is counted, give the leases back and end."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._errands, return_exceptions=True)
+        await _end(self._tasks)
+        await asyncio.gather(*self._errands, return_exceptions=True)
         for desk in self.desks.values():
             desk.close()
         await self._write_usage()
@@ -300,6 +301,15 @@ async def _forever(work: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             log.exception("gateway.work.failed", extra={"work": getattr(work, "__name__", "")})
             await asyncio.sleep(RECONNECT_S)
+
+
+async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: a library that waits may swallow a single cancellation."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _ended, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
 
 
 def _spare_the_collector() -> None:

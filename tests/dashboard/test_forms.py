@@ -176,7 +176,8 @@ BUTTONS = {
     "sessions_end", "token_revoke", "service_account_end", "service_token_revoke", "idle_keep",
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
-    "alert_rule_silence", "alert_acknowledge", "saved_drop", "report_save", "logout", "set_language", "live",
+    "alert_rule_silence", "alert_acknowledge", "node_cordon", "saved_drop", "report_save", "logout",
+    "set_language", "live",
 }  # fmt: skip
 
 

@@ -111,7 +111,7 @@ def test_held_requests_count_as_demand_and_wake_the_tick(town, gateway, small):
     with ThreadPoolExecutor(2) as callers:
         asked = callers.submit(chat, gateway, key)
         wait_until(lambda: counted(small) == (0, 1), within_s=5, what="it is counted")
-        assert events.wake_count() > before
+        wait_until(lambda: events.wake_count() > before, within_s=5, what="the tick is woken")
         town.ready(small, town.start_process())
         assert asked.result(timeout=20)[0] == 200
     wait_until(lambda: counted(small) == (0, 0), within_s=5, what="it is counted no more")

@@ -102,7 +102,7 @@ def test_a_closed_month_is_frozen_and_numbered_and_later_changes_are_corrections
     assert "3,720" in first
     # And a forgotten interval of October turns up in November
     ledger.hold("web", "1", utc(2026, 10, 30), utc(2026, 10, 30, 10))
-    assert "2026-10 web: NT$100" in admin.get("/reports/money").content.decode()
+    assert "2026-10 web: 100 NT$" in admin.get("/reports/money").content.decode()
     # Then the statement stays, and the next one has the difference as a line of its own
     assert admin.get("/reports/statements/1").content.decode().count("web") == first.count("web")
     zone, lines, corrections = money.prepare(month="2026-11", now=utc(2026, 12, 2))
