@@ -24,5 +24,3 @@ async def test_a_task_that_swallows_a_cancellation_is_cancelled_again():
     await _end(tasks)
     assert swallowed == ["once"]
     assert all(task.cancelled() for task in tasks)
-
-
