@@ -36,6 +36,7 @@ UNITS: dict[Metric, tuple[str, int]] = {
     Metric.COLD_START_MS: ("s", 1000),
     Metric.LATENCY_MS: ("s", 1000),
     Metric.BUDGET_SPENT_PERMILLE: ("%", 10),
+    Metric.UNWATCHED_WORKLOADS: ("", 1),
 }
 SILENCES_S = (3600, 8 * 3600, 24 * 3600, 7 * 24 * 3600)
 

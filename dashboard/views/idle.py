@@ -24,6 +24,7 @@ from scheduler.operations.refused import NotFound, Refused
 from scheduler.queries import idle_holdings
 from scheduler.queries.idle_holdings import IdleRow, RuleUnit
 from scheduler.queries.settings import read_settings
+from scheduler.queries.unwatched import list_unwatched
 
 
 @login_required
@@ -36,7 +37,8 @@ def idle(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
     visible = signed_in.visible_to(request)
     authority = signed_in.authority(request)
-    rows = idle_holdings.list_idle(visible=visible, now=timezone.now())
+    now = timezone.now()
+    rows = idle_holdings.list_idle(visible=visible, now=now)
     settings = read_settings()
     costs = [row.cost for row in rows if row.cost is not None]
     return render(
@@ -48,6 +50,7 @@ def _page(request: HttpRequest, *, kept: Kept | None = None) -> HttpResponse:
             "cost": _money(sum(costs), settings.currency) if costs else None,
             "currency": settings.currency,
             "services_mgpu": sum(row.held_mgpu for row in rows if row.is_service),
+            "unwatched": list_unwatched(visible=visible, now=now),
             "units": [
                 {"unit": unit, "may_change": _may_change(unit, authority)}
                 for unit in idle_holdings.list_rules(visible=visible)

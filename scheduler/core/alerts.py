@@ -21,6 +21,7 @@ class Metric(StrEnum):
     COLD_START_MS = "cold_start_ms"
     LATENCY_MS = "latency_ms"
     BUDGET_SPENT_PERMILLE = "budget_spent_permille"
+    UNWATCHED_WORKLOADS = "unwatched_workloads"
 
 
 class Change(StrEnum):

@@ -17,11 +17,11 @@ from scheduler.core.alerts import Metric
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Phase, ReplicaPhase
 from scheduler.queries.pool_state import asked_mgpu
+from scheduler.queries.unwatched import READ_WITHIN, unwatched
 
 #: Cold starts and latencies that are older say nothing about now.
 SERVICE_WITHIN = timedelta(hours=1)
 LATENCY_WITHIN = timedelta(minutes=2)
-READ_WITHIN = timedelta(minutes=2)
 #: What is spent is worked out every five minutes.
 SPENT_WITHIN = timedelta(minutes=20)
 
@@ -41,13 +41,14 @@ class _Cell:
     known_mgpu: int = 0
     idle_mgpu: int = 0
     waiting_mgpu: int = 0
+    unwatched: int = 0
     waits_since: datetime | None = None
     cold_start_ms: list[int] = field(default_factory=list)
     latency_ms: list[int] = field(default_factory=list)
 
 
 class Figures:
-    """All figures of one instant. Made in nine queries, however many rules there are."""
+    """All figures of one instant. Made in ten queries, however many rules there are."""
 
     def __init__(self, *, now: datetime) -> None:
         self._now = now
@@ -60,6 +61,7 @@ class Figures:
         )
         self._read_quotas()
         self._read_held()
+        self._read_unwatched()
         self._read_waiting()
         self._read_services()
         self._budgets = self._read_budgets()
@@ -103,6 +105,13 @@ class Figures:
             if idle is not None and sampled_at is not None and sampled_at >= fresh:
                 cell.known_mgpu += held
                 cell.idle_mgpu += held if idle else 0
+
+    def _read_unwatched(self) -> None:
+        found = unwatched(now=self._now)
+        for project_id, pool_id in found.values_list("project_id", "pool_id"):
+            cell = self._cell(project_id, pool_id)
+            if cell is not None:
+                cell.unwatched += 1
 
     def _read_waiting(self) -> None:
         pending = models.Workload.objects.filter(phase=Phase.PENDING, deleted_at=None)
@@ -168,6 +177,9 @@ class Figures:
         known = sum(cell.known_mgpu for cell in cells)
         return 1000 * sum(cell.idle_mgpu for cell in cells) // known if known else None
 
+    def _unwatched(self, cells: list[_Cell], place: Place) -> int:
+        return sum(cell.unwatched for cell in cells)
+
     def _wait(self, cells: list[_Cell], place: Place) -> int:
         since = min((cell.waits_since for cell in cells if cell.waits_since), default=None)
         return 0 if since is None else max(0, int((self._now - since).total_seconds()))
@@ -214,4 +226,5 @@ _FIGURES: dict[Metric, Callable[[Figures, list[_Cell], Place], int | None]] = {
     Metric.COLD_START_MS: Figures._cold,
     Metric.LATENCY_MS: Figures._latency,
     Metric.BUDGET_SPENT_PERMILLE: Figures._budget,
+    Metric.UNWATCHED_WORKLOADS: Figures._unwatched,
 }

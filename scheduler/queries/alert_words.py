@@ -21,6 +21,7 @@ def metric_name(metric: str) -> str:
         Metric.COLD_START_MS: _("Longest cold start in an hour"),
         Metric.LATENCY_MS: _("Mean answer time of the slowest service"),
         Metric.BUDGET_SPENT_PERMILLE: _("Month's cost as part of the fullest budget"),
+        Metric.UNWATCHED_WORKLOADS: _("Running workloads that can't be watched"),
     }[Metric(metric)]
 
 
@@ -37,6 +38,8 @@ def figure(metric: str, value: object) -> str:
             return duration(value)
         case Metric.COLD_START_MS | Metric.LATENCY_MS:
             return _("{n} s").format(n=f"{value / 1000:.1f}")
+        case Metric.UNWATCHED_WORKLOADS:
+            return str(value)
 
 
 def alert_in_words(code: str, params: Mapping[str, object]) -> Phrase:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from datetime import timedelta
 
 import pytest
@@ -47,6 +48,24 @@ def test_an_idle_holding_is_listed_with_its_rule_and_what_it_costs(client, admin
     assert "stops in 20 min of 1 h 0 min" in text
     # Half a GPU for 40 minutes at 74 an hour
     assert "24.67" in text
+
+
+def test_what_can_not_be_watched_is_listed_and_is_not_idle(client, admin, idle_desk):
+    # Given nb-huang was last read ten minutes ago, and all others a moment ago
+    now = timezone.now()
+    models.Replica.objects.update(sampled_at=now, idle=False)
+    assert "Can't be watched" not in html.unescape(page_of(client, admin))
+    models.Replica.objects.filter(workload=idle_desk).update(
+        sampled_at=now - timedelta(minutes=10), booked_at=now - timedelta(hours=5), running_at=None
+    )
+    # Then the page says so, and the holding is not idle
+    text = html.unescape(page_of(client, admin))
+    assert "1 running workload without a reading in the last 2 minutes" in text
+    assert "nb-huang" in text
+    assert "Nothing that is held is idle now." in text
+    # And who does not see its project sees nothing of it
+    other = html.unescape(page_of(client, person("kim", Role.RESEARCHER, project="vision-lab")))
+    assert "Can't be watched" not in other
 
 
 def test_its_owner_keeps_it_where_the_rule_allows_and_another_researcher_does_not(

@@ -15,6 +15,8 @@ from scheduler.operations import alerts as operations
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.refused import Refused
 from scheduler.queries.alert_values import Figures
+from scheduler.queries.alert_words import alert_in_words
+from scheduler.queries.phrases import plain
 from scheduler.tick import alerts
 from tests.scheduler.places import START, article
 
@@ -80,6 +82,38 @@ def test_what_is_idle_counts_only_where_it_is_read(place):
     run(place, "a-3", of="unit-a", gpu="0.20", idle=True, sampled_at=START - timedelta(hours=1))
     figures = Figures(now=START)
     assert figures.value(Metric.IDLE_SHARE_PERMILLE, (None, None, None)) == 750
+
+
+def test_what_can_not_be_watched_is_told_and_is_neither_idle_nor_busy(place):
+    """B21: unsupported, missing and fresh readings; the operator learns that two can't be watched."""
+    # Given a card that reads nothing, a collector that is down since an hour, and one that is read
+    run(place, "a-1", of="unit-a", gpu="0.30", idle=None, sampled_at=None)
+    run(place, "b-1", of="unit-b", gpu="0.10", idle=True, sampled_at=START - timedelta(hours=1))
+    read = run(place, "c-1", of="unit-c", gpu="0.09", idle=False)
+    made = rule(Metric.UNWATCHED_WORKLOADS, 0, for_s=120)
+    unit_a = (None, place.projects["unit-a"].pk, None)
+
+    # When they have just begun, then a first reading may still come
+    assert Figures(now=START).value(Metric.UNWATCHED_WORKLOADS, (None, None, None)) == 0
+    # When minutes pass, then two are unknown, and the idle share is that of the third alone
+    for number in range(3, 7):
+        models.Replica.objects.filter(workload=read).update(sampled_at=minute(number))
+        alerts.evaluate(now=minute(number))
+    figures = Figures(now=minute(6))
+    assert figures.value(Metric.UNWATCHED_WORKLOADS, (None, None, None)) == 2
+    assert figures.value(Metric.UNWATCHED_WORKLOADS, unit_a) == 1
+    assert figures.value(Metric.IDLE_SHARE_PERMILLE, (None, None, None)) == 0
+    # Then system admins are told, with the number
+    assert [(each.value, each.raised_at) for each in made.alerts.all()] == [(2, minute(5))]
+    told = models.Announcement.objects.get(code="alert_raised")
+    assert (told.audience, told.department, told.project) == ("nodes", None, None)
+    said = plain(alert_in_words(told.code, told.params))
+    assert "Running workloads that can't be watched is 2, above 0 for 2 min" in said
+    # When readings return, then the alert is over
+    for number in range(7, 11):
+        models.Replica.objects.update(sampled_at=minute(number), idle=False)
+        alerts.evaluate(now=minute(number))
+    assert made.alerts.get().cleared_at == minute(9)
 
 
 def test_the_fullest_limit_of_a_scope(place):
@@ -177,9 +211,9 @@ def test_a_rule_that_can_not_be_is_refused_at_its_field(place, changes, field):
 def test_a_new_cluster_has_rules():
     # Given tables as migrations leave them: other tests of this run may have emptied them since
     models.AlertRule.objects.all().delete()
-    first_rules = import_module("scheduler.migrations.0010_notices_and_alerts")
-    first_rules.make_rules(apps, None)
-    assert models.AlertRule.objects.filter(created_by="", enabled=True).count() == 4
+    import_module("scheduler.migrations.0010_notices_and_alerts").make_rules(apps, None)
+    import_module("scheduler.migrations.0015_unwatched_rule").make_rule(apps, None)
+    assert models.AlertRule.objects.filter(created_by="", enabled=True).count() == 5
 
 
 def test_a_budget_counts_where_its_unit_is_and_only_as_long_as_the_figure_is_fresh(place):
