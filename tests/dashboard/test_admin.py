@@ -126,7 +126,11 @@ def test_a_list_save_beyond_the_department_is_refused_as_a_whole_with_the_sum(pa
     assert answer.status_code == 302
     assert [row(n).quota_mgpu for n in ("dev-train", "vision-lab")] == [12_000, 6_000]
     entries = models.AuditEntry.objects.filter(action="quota.set", result="done")
-    assert sorted(entry.object_name for entry in entries) == ["dev-train", "vision-lab"]
+    assert {
+        entry.object_name: (entry.before["quota_mgpu"], entry.after["quota_mgpu"])
+        for entry in entries
+    } == {"dev-train": (10_000, 12_000), "vision-lab": (8_000, 6_000)}
+    assert len(entries) == 2
 
 
 def test_of_a_bulk_deletion_all_stay_where_one_is_refused(pages):
@@ -208,3 +212,31 @@ def test_a_project_moves_only_without_work_and_with_rights_on_both_sides(pages):
     fields = {"name": "nlp-lab", "department": target.pk, "color": project.color}
     assert "nlp-lab is in use" in pages.post(change, fields).content.decode()
     assert models.Project.objects.get(pk=project.pk).department.name == "Research"
+
+
+#: What no form of the site takes for an amount, a number, a name or an instant.
+NONSENSE = "\x00 neither \u2603" * 40
+
+
+@pytest.mark.parametrize("typed", ["", NONSENSE])
+def test_b39_a_form_of_the_site_says_what_is_wrong_at_its_field_and_changes_nothing(pages, typed):
+    # Given every form by which the site makes something
+    before = models.AuditEntry.objects.filter(result="done").count()
+    silent, walked = [], 0
+    for model in site._registry:
+        address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_add")
+        opened = pages.get(address)
+        if opened.status_code == 403:
+            # Then what is not made here is forbidden when it is posted all the same
+            assert pages.post(address, {"name": "mine"}).status_code == 403, address
+            continue
+        # When it is posted with every field empty, or with nonsense in each, and one that it does not have
+        fields = dict.fromkeys(opened.context["adminform"].form.fields, typed)
+        answer = pages.post(address, {**fields, "no_such_field": "1"})
+        walked += 1
+        # Then the same form comes back with what is wrong, and where
+        if answer.status_code != 200 or not answer.context["adminform"].form.errors:
+            silent.append((address, answer.status_code))
+    assert silent == []
+    assert walked >= 4
+    assert models.AuditEntry.objects.filter(result="done").count() == before
