@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from access.models import AccessRule, Group, User
@@ -17,6 +19,7 @@ from scheduler.core.vocabulary import AssetKind, Level
 from scheduler.operations import assets, gateway_keys, quota_schedules
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.quotas import QuotaEdit
+from scheduler.queries.workloads import Sort
 from tests.api.conftest import Api
 
 pytestmark = pytest.mark.django_db
@@ -235,3 +238,51 @@ def test_everything_needs_to_be_signed_in(client, foreign):
     for path, method, _operation in operations():
         address = re.sub(r"{\w+}", "1", path)
         assert client.generic(method, address).status_code == 401, (method, path)
+
+
+@pytest.mark.parametrize("role", [Role.RESEARCHER, Role.PROJECT_ADMIN])
+def test_b36_totals_count_ones_own_whatever_is_sorted_asked_or_paged(foreign, role):
+    # Given someone of one project, whose works are few of the cluster's
+    call = someone(role)
+    own = models.Workload.objects.filter(project__name=HOME_PROJECT, deleted_at=None).count()
+    assert 0 < own < models.Workload.objects.count()
+    # When works are asked for in each order, beyond the last page, or by a project that is not theirs
+    for sort in Sort:
+        told = call.get(f"/workloads?sort={sort.value}&limit=200").json()
+        assert (told["total"], len(told["items"])) == (own, own), sort
+    beyond = [call.get(f"/workloads?after={number}") for number in (1, 10**6)]
+    assert all(each.status_code in (400, 422) or each.json()["total"] == own for each in beyond)
+    # Then each list counts what it shows
+    counted = 0
+    for path, method, _operation in operations():
+        if method != "GET" or "{" in path or path in ENDLESS:
+            continue
+        answer = call.get(path.removeprefix("/api/v1") + "?limit=200")
+        if answer.status_code != 200 or answer.streaming or "json" not in answer["Content-Type"]:
+            continue
+        told = answer.json()
+        if isinstance(told, dict) and {"items", "total"} <= set(told):
+            # A list that goes on by the newest has no count
+            assert told["total"] in (None, len(told["items"])), path
+            counted += 1
+    assert counted > 5
+
+
+def test_b36_a_foreign_thing_is_found_missing_by_as_many_looks_as_a_missing_one(foreign):
+    """So that the time of an answer tells nothing either."""
+    call = someone(Role.RESEARCHER)
+    differ = {}
+    for path, method, _operation in operations():
+        names = re.findall(r"{(\w+)}", path)
+        if method != "GET" or not names or set(names) <= OPEN:
+            continue
+        looks = []
+        for number in (MISSING - 1, _of(foreign[names[0]], path), MISSING):
+            address = path.replace(f"{{{names[0]}}}", str(number)).removeprefix("/api/v1")
+            with CaptureQueriesContext(connection) as seen:
+                call.get(re.sub(r"{\w+}", "1", address))
+            looks.append(len(seen))
+        # The first warms what is kept between requests
+        if looks[1] != looks[2]:
+            differ[path] = looks
+    assert differ == {}

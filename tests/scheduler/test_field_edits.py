@@ -1,4 +1,4 @@
-"""Field scenario B47 in the tables: two raises at the same time, and a save between a tick's look and its act."""
+"""Field scenario B47 in the tables: raises at the same time, and a save between a look and its act."""
 
 from __future__ import annotations
 
