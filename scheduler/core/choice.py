@@ -9,11 +9,11 @@ from math import comb
 
 from scheduler.core.books import Books
 from scheduler.core.consolidate import Mover, Packing
-from scheduler.core.jobs import Candidate, Held
+from scheduler.core.jobs import Candidate
 from scheduler.core.scope import Scope, Tally
 from scheduler.core.session import Session
 from scheduler.core.trial import Trial
-from scheduler.core.victims import Chosen, Cost, Taken, cost_of, ways_to_take
+from scheduler.core.victims import Chosen, Cost, Taken, cost_of, turn_of, ways_to_take
 from scheduler.core.waiting import Request
 
 #: Single victims that are tried, most willing first, before anything else is looked at.
@@ -359,12 +359,8 @@ def _lesser(taken: Taken, books: Books) -> Iterator[list[Taken]]:
 def _in_pieces(group: Sequence[Candidate]) -> Iterator[Taken]:
     """Yield takings in greedy order: further replicas one by one, then workloads whole."""
     for candidate in group:
-        helds = sorted(candidate.job.held, key=_place_key)
+        helds = sorted(candidate.job.held, key=turn_of)
         for size in range(1, min(candidate.job.spare, len(helds) - 1) + 1):
             yield Taken(candidate, tuple(helds[:size]))
     for candidate in group:
         yield Taken(candidate, tuple(candidate.job.held))
-
-
-def _place_key(held: Held) -> tuple[int, tuple[int, ...]]:
-    return (held.place.node, held.place.devices)

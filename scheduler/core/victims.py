@@ -57,7 +57,7 @@ def ways_to_take(candidate: Candidate, books: Books) -> Iterator[Taken]:
 
     Of those that are alike the first ones are taken, so that there is a set for each number of them.
     """
-    helds = sorted(candidate.job.held, key=lambda held: (held.place.node, held.place.devices))
+    helds = sorted(candidate.job.held, key=turn_of)
     kinds: dict[_Kind, list[Held]] = {}
     for held in helds:
         kinds.setdefault(_kind_of(held, books), []).append(held)
@@ -66,6 +66,11 @@ def ways_to_take(candidate: Candidate, books: Books) -> Iterator[Taken]:
         for subset in _unlike_sets(alike, size):
             yield Taken(candidate, tuple(sorted(subset, key=helds.index)))
     yield Taken(candidate, tuple(helds))
+
+
+def turn_of(held: Held) -> tuple[int, tuple[int, ...], int]:
+    """Return by what further replicas of one workload take turns: node, devices, and then the id."""
+    return (held.place.node, held.place.devices, held.id)
 
 
 def _unlike_sets(alike: Sequence[list[Held]], size: int) -> Iterator[list[Held]]:
