@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
@@ -27,6 +28,8 @@ class NavItem:
     label: str
     icon: str
     count: int | None = None
+    #: "page" where it is the page that is shown, "true" where that page is below it.
+    current: str = ""
 
 
 def frame(request: HttpRequest) -> dict[str, object]:
@@ -41,16 +44,36 @@ def frame(request: HttpRequest) -> dict[str, object]:
         return values
     counts = read_frame_counts(visible=visibility_of(user=user))
     role = role_of(user=user)
+    authority = authority_of(user=user, door="page")
+    parts = (_nav(counts), _nav_analysis(), _nav_manage(authority))
+    nav, nav_analysis, nav_manage = _with_current(request.path, parts)
     return {
         **values,
-        "nav": _nav(counts),
-        "nav_analysis": _nav_analysis(),
+        "nav": nav,
+        "nav_analysis": nav_analysis,
         "unread": count_unread(username=user.get_username()),
-        "nav_manage": _nav_manage(authority_of(user=user, door="page")),
-        "nav_current": request.resolver_match.view_name if request.resolver_match else "",
+        "nav_manage": nav_manage,
         "cluster_name": counts.cluster_name,
         "role_name": words.role_name(role) if role else _("No access rule yet"),
     }
+
+
+def _with_current(
+    path: str, parts: tuple[tuple[NavItem, ...], ...]
+) -> tuple[tuple[NavItem, ...], ...]:
+    """Mark the entry of the page at ``path``, else the one that the page is below."""
+    addresses = {item.name: reverse(item.name) for part in parts for item in part}
+    above = [
+        name
+        for name, address in addresses.items()
+        if path == address or (address != "/" and path.startswith(address.rstrip("/") + "/"))
+    ]
+    nearest = max(above, key=lambda name: len(addresses[name]), default="")
+    how = "page" if addresses.get(nearest) == path else "true"
+    return tuple(
+        tuple(replace(item, current=how) if item.name == nearest else item for item in part)
+        for part in parts
+    )
 
 
 def _nav(counts: FrameCounts) -> tuple[NavItem, ...]:

@@ -249,3 +249,21 @@ def test_theme_comes_from_the_cookie(scene, pages):
     assert 'data-theme="dark"' in pages.get("/").content.decode()
     pages.cookies["tidegate_theme"] = '"><script>'
     assert "<script>" not in pages.get("/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "lit", "how"),
+    [
+        ("/", "Overview", "page"),
+        ("/workloads", "Workloads", "page"),
+        ("/workloads/new", "Workloads", "true"),
+        ("/reports/money", "Reports", "true"),
+        ("/manage/quotas/schedule", "Quota editor", "true"),
+        ("/account", None, None),
+    ],
+)
+def test_the_menu_says_where_one_is(client, admin, scene, address, lit, how):
+    client.force_login(admin)
+    page = client.get(address).content.decode()
+    found = re.findall(r'<a href="[^"]*" title="([^"]*)" aria-current="(\w+)"', page)
+    assert found == ([(lit, how)] if lit else [])
