@@ -141,6 +141,8 @@ def _stop(workload: models.Workload, judgment: Judgment, now: datetime) -> bool:
         told = {"idle_s": judgment.idle_s, "limit_s": workload.idle_limit_s}
         code = "idle_stop"
     with transaction.atomic():
+        # Decisions are written one at a time: whoever follows them by number misses none.
+        models.Cluster.objects.locked()
         row = models.Workload.objects.select_for_update().get(pk=workload.pk)
         if row.stop_requested or Phase(row.phase) is not Phase.RUNNING:
             return False
