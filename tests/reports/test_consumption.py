@@ -96,6 +96,23 @@ def test_a_guarantee_halved_in_the_middle_of_the_day_deserves_five_point_four(le
     assert hours(report("2026-11-02", "2026-11-03"), "deserved") == {"a": "5.400"}
 
 
+def test_b03_from_the_second_of_a_cut_on_what_is_above_it_counts_as_borrowed(ledger):
+    # Given a workspace of 0.20 and a training of 0.10 all day, and the guarantee of 0.30 cut to
+    # 0.15 at noon and raised again at two
+    ledger.project("a", of="dev", quota="0.30", since=utc(2026, 11, 2))
+    ledger.hold("a", "0.20", utc(2026, 11, 2), None, kind="workspace")
+    ledger.hold("a", "0.10", utc(2026, 11, 2), None)
+    ledger.quota("a", "0.15", since=utc(2026, 11, 2, 12))
+    ledger.quota("a", "0.30", since=utc(2026, 11, 2, 14))
+
+    made = report("2026-11-02T10:00", "2026-11-02T16:00", bucket=Bucket.HOUR)
+
+    # Then 0.15 an hour is borrowed between, nothing before and after, and what is left is never below 0
+    borrowed = [numbers.gpu_hours(row.figures.over_quota) for row in made.rows]
+    assert borrowed == ["0.000", "0.000", "0.150", "0.150", "0.000", "0.000"]
+    assert {numbers.gpu_hours(row.figures.unused) for row in made.rows} == {"0.000"}
+
+
 def test_a_project_made_at_six_deserves_eighteen_hours(ledger):
     ledger.project("a", of="dev", quota="1", since=utc(2026, 11, 2, 6))
 
