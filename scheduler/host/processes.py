@@ -13,7 +13,8 @@ from functools import cache
 from scheduler.host.stat import Stat
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+#: One tick of the kernel's clock, in which it counts CPU time and tells starts.
+TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
@@ -27,15 +28,14 @@ def find_stat(pid: int) -> Stat | None:
     if text is None:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    tick_us = 1_000_000 // _TICKS_PER_S
     return Stat(
         pid=pid,
         ppid=int(fields[1]),
         pgid=int(fields[2]),
         start_ticks=int(fields[19]),
         is_zombie=fields[0] in "ZX",
-        cpu_us=(int(fields[11]) + int(fields[12])) * tick_us,
-        reaped_cpu_us=(int(fields[13]) + int(fields[14])) * tick_us,
+        cpu_us=(int(fields[11]) + int(fields[12])) * TICK_US,
+        reaped_cpu_us=(int(fields[13]) + int(fields[14])) * TICK_US,
         resident_bytes=int(fields[21]) * _PAGE_BYTES,
     )
 

@@ -20,6 +20,9 @@ SOURCE = "process-cpu"
 _WINDOW_S = 5.0  # utilisation is the mean over about this long
 _LEAST_S = 0.25  # shorter than this, the clock ticks of the kernel are too coarse
 _NEVER_ABOVE_MIB = 2**40
+#: The kernel rounds user and system time of a process down to clock ticks, so that the difference of
+#: two readings may be too much by as many.
+_ROUNDED_TICKS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Reading:
     run_ns: int | None
     wait_ns: int | None
     memory_mib: int
+    #: Processes of which ``cpu_us`` is the sum.
+    process_count: int = 1
 
 
 class ProcessCpuSampler:
@@ -93,6 +98,7 @@ def read(target: SampleTarget, *, at_ns: int) -> Reading | None:
         run_ns=run_ns,
         wait_ns=wait_ns,
         memory_mib=processes.resident_mib(stats, exact_above_mib=_NEVER_ABOVE_MIB),
+        process_count=len(stats),
     )
 
 
@@ -103,7 +109,7 @@ def compare(
     elapsed_us = 0 if before is None else (now.at_ns - before.at_ns) // 1000
     if before is None or elapsed_us < _LEAST_S * 1e6:
         return _unknown(target, memory_mib=now.memory_mib, cpu_usec=now.cpu_us)
-    ran_us = max(now.cpu_us - before.cpu_us, _delta_us(before.run_ns, now.run_ns))
+    ran_us = _ran_us(before, now)
     wanted_us = ran_us + _delta_us(before.wait_ns, now.wait_ns)
     share_us = elapsed_us * host_cores * target.request_mgpu // (1000 * target.host_devices)
     return ReplicaSample(
@@ -117,6 +123,19 @@ def compare(
         cpu_milli=ran_us * 1000 // elapsed_us,
         source=SOURCE,
     )
+
+
+def _ran_us(before: Reading, now: Reading) -> int:
+    """Return the CPU time between two readings.
+
+    The run queue is exact, but forgets threads that ended; clock ticks have those, but are coarse: one
+    tick in five seconds looks like a hundredth of a small share. So ticks count beyond their rounding.
+    """
+    ticks_us = now.cpu_us - before.cpu_us
+    if before.run_ns is None or now.run_ns is None:
+        return ticks_us
+    rounded_us = _ROUNDED_TICKS * processes.TICK_US * max(before.process_count, now.process_count)
+    return max(_delta_us(before.run_ns, now.run_ns), ticks_us - rounded_us)
 
 
 def _unknown(

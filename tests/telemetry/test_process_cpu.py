@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from scheduler.host.processes import TICK_US
 from scheduler.telemetry.base import SampleTarget
 from scheduler.telemetry.process_cpu import ProcessCpuSampler, Reading, compare
 
@@ -82,6 +84,27 @@ def test_one_reading_says_nothing():
 
 def test_two_readings_in_the_same_moment_say_nothing():
     assert told(reading(10, 0), reading(10.1, 0)) == (None, None)
+
+
+def test_a_clock_tick_does_not_make_an_idle_service_active():
+    # Given a service that ran 4 ms in 5 s, in which the kernel's clock moved on by one tick
+    before = reading(0, 2 * TICK_US, run_us=25_000, wait_us=0)
+    now = reading(5, 3 * TICK_US, run_us=29_000, wait_us=0)
+
+    # When that is held against 0.10 of two cores
+    used, wanted = told(before, now, mgpu=100)
+
+    # Then what it ran counts, and not the tick
+    assert (used, wanted) == (4, 4)
+
+
+def test_threads_that_ended_count_by_the_clocks_ticks_less_their_rounding():
+    # Given 900 ms of which the run queue forgot all, in one process
+    before, now = reading(0, 0, run_us=0, wait_us=0), reading(10, 900_000, run_us=0, wait_us=0)
+
+    # Then all but two ticks count
+    used = math.ceil((900_000 - 2 * TICK_US) / 1800)
+    assert told(before, now) == (used, used)
 
 
 def test_without_the_kernels_run_queue_the_cpu_time_alone_counts():
