@@ -9,12 +9,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from dashboard import problems
-from dashboard.forms.workload import WorkloadForm
 from dashboard.views import signed_in
-from dashboard.views.submit import choices, chosen_pool, open_projects
+from dashboard.views.submit import typed_so_far
 from scheduler.operations import hypothetical, workloads
 from scheduler.operations.authority import NotPermitted
-from scheduler.queries import pool_state, what_if
+from scheduler.queries import what_if
 
 #: What the scheduler looks at. A command or a name may still be missing.
 DECIDING = (
@@ -34,16 +33,7 @@ DECIDING = (
 @require_POST
 def outlook(request: HttpRequest) -> HttpResponse:
     """Answer what the next cycle would do with what the form holds. Nothing is written."""
-    pools = pool_state.list_pools(visible=signed_in.visible_to(request))
-    if not pools:
-        raise Http404
-    pool = chosen_pool(request, pools)
-    form = WorkloadForm(
-        request.POST,
-        projects=open_projects(request),
-        **choices(request, pools=pools, pool_id=pool.id),
-    )
-    form.is_valid()
+    form, pool = typed_so_far(request)
     wrong = [form[name] for name in DECIDING if name in form.errors]
     if wrong:
         return _answer(request, {"wrong": wrong})

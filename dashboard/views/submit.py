@@ -81,6 +81,20 @@ def submit(request: HttpRequest) -> HttpResponse:
 @require_POST
 def estimate(request: HttpRequest) -> HttpResponse:
     """Answer what the slice that is being asked for leaves, and the command that would run."""
+    form, _pool = typed_so_far(request)
+    return render(
+        request,
+        "dashboard/partials/_engine_estimate.html",
+        {"estimate": form.estimate, "command": form.made_command()},
+    )
+
+
+def typed_so_far(request: HttpRequest) -> tuple[WorkloadForm, PoolRow]:
+    """Return the form as it is typed so far, checked, and the pool that it names.
+
+    Raises:
+        Http404: there is no pool.
+    """
     pools = pool_state.list_pools(visible=signed_in.visible_to(request))
     if not pools:
         raise Http404
@@ -91,11 +105,7 @@ def estimate(request: HttpRequest) -> HttpResponse:
         **choices(request, pools=pools, pool_id=pool.id),
     )
     form.is_valid()
-    return render(
-        request,
-        "dashboard/partials/_engine_estimate.html",
-        {"estimate": form.estimate, "command": form.made_command()},
-    )
+    return form, pool
 
 
 def chosen_pool(request: HttpRequest, pools: Sequence[PoolRow]) -> PoolRow:

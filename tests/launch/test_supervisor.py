@@ -89,6 +89,7 @@ def test_a_workload_that_ends_is_waited_for_and_leaves_no_zombie(run):
 
     # Nobody but its parent can make the number free again
     wait_until(lambda: not _is_listed(workload.pid), within_s=10, what="its number is free")
+    assert not workload.is_alive()
 
 
 def test_who_dies_at_once_again_is_started_after_a_longer_pause(run):
