@@ -13,6 +13,7 @@ LEAST_PYTHON = (3, 11)
 SETS = {
     "up": ("base", "demo", "model"),
     "test": ("base", "demo", "model", "test", "lint"),
+    "screenshots": ("base", "demo", "model", "test"),
 }
 HELP = """usage: python3 manage.py COMMAND [...]
 
@@ -26,6 +27,7 @@ HELP = """usage: python3 manage.py COMMAND [...]
   bench         take figures and print them beside their goals
   replay        play a recorded trace through the scheduler in simulated time
   simulate      a day of one pool, lent or in fixed halves, in simulated time
+  screenshots   pictures of every page, of a product of its own
   test          set up all that tests need and run them
   lock          make the lock files anew from the requirements files
   changepassword admin    set the first user's password anew

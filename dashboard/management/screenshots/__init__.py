@@ -1,0 +1,1 @@
+"""Pictures of every page: a product of its own, a story on it, a browser, the pages."""
