@@ -38,10 +38,7 @@ def overview_to_wire(overview: Overview) -> Json:
         "frame": {"partial": overview.partial},
         "kpi": _kpi(overview),
         "lede": spans(overview.lede),
-        "nodes": [_node(node) for node in overview.map.nodes],
-        "gpu": _gpus(overview.map),
-        "wl": _workloads(overview.map),
-        "ut": {str(w.id): w.utilization_permille for w in overview.map.workloads.values()},
+        **map_to_wire(overview.map),
         "pr": {
             str(row.id): [row.name, row.color]
             for row in overview.tree.rows
@@ -54,6 +51,16 @@ def overview_to_wire(overview: Overview) -> Json:
         "wait": [_waiting(row) for row in overview.waiting[:WAITING_SHOWN]],
         "ev": [_decision(row) for row in overview.decisions],
         "act": [_eviction(eviction) for eviction in overview.evictions],
+    }
+
+
+def map_to_wire(the_map: ClusterMap) -> Json:
+    """Return the parts of a map: its nodes, what is on each GPU, and what that is."""
+    return {
+        "nodes": [_node(node) for node in the_map.nodes],
+        "gpu": _gpus(the_map),
+        "wl": _workloads(the_map),
+        "ut": {str(w.id): w.utilization_permille for w in the_map.workloads.values()},
     }
 
 

@@ -10,6 +10,7 @@ from dashboard.api.app import api
 from dashboard.views import (
     assets,
     chosen,
+    cluster_map,
     decisions,
     demo_day,
     gateway_keys,
@@ -35,6 +36,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/day", overview.overview_day, name="overview_day"),
     path("overview/averages", overview.overview_averages, name="overview_averages"),
+    path("map", cluster_map.the_map, name="map"),
     path("demonstration", overview.choose_demonstration, name="choose_demonstration"),
     path("demonstration/day", demo_day.day, name="demo_day"),
     path("demonstration/day/start", demo_day.start, name="demo_day_start"),

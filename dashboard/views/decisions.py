@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.views.decorators.http import require_GET
 
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from scheduler.queries import decision_words, history, workloads
+from scheduler.queries import decision_steps, decision_words, history, workloads
 
 
 @login_required
@@ -44,4 +46,14 @@ def decision(request: HttpRequest, decision_id: int) -> HttpResponse:
     row = history.read_decision(visible=signed_in.visible_to(request), decision_id=decision_id)
     if row is None:
         raise Http404
-    return render(request, "dashboard/decision.html", {"row": row})
+    at = date_format(timezone.localtime(row.at), "Y-m-d H:i:s")
+    return render(
+        request,
+        "dashboard/decision.html",
+        {
+            "row": row,
+            "steps": decision_steps.steps_of(row),
+            "as_text": decision_steps.as_text(row, at=at),
+            "on_map": row.verb in decision_steps.ON_MAP,
+        },
+    )

@@ -81,13 +81,13 @@ def _subject(row: models.Decision) -> Span:
 
 def _place(row: models.Decision, visible: Visibility) -> Phrase:
     return phrase(
-        _("{workload} starts on {place}"), workload=_subject(row), place=_places(row.params)
+        _("{workload} starts on {place}"), workload=_subject(row), place=places_of(row.params)
     )
 
 
 def _resume(row: models.Decision, visible: Visibility) -> Phrase:
     return phrase(
-        _("{workload} starts again on {place}"), workload=_subject(row), place=_places(row.params)
+        _("{workload} starts again on {place}"), workload=_subject(row), place=places_of(row.params)
     )
 
 
@@ -212,7 +212,8 @@ def _guarantee(row: models.Decision) -> Phrase:
     return ()
 
 
-def _places(params: Params) -> str:
+def places_of(params: Params) -> str:
+    """Return the places of a decision in words."""
     places = [
         place_name(str(place.get("node", "")), place.get("devices"))
         for place in list_of(params, "placements")

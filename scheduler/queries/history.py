@@ -16,6 +16,7 @@ from scheduler.queries.decision_words import (
     Params,
     int_of,
     list_of,
+    places_of,
     sees,
     verb_name,
     workload_name,
@@ -57,6 +58,10 @@ class DecisionRow:
     checks: tuple[CheckRow, ...] = ()
     victims: tuple[VictimRow, ...] = ()
     spared: Phrase = ()
+    #: Of an eviction and of a start: where, in words.
+    places: str = ""
+    #: Of an eviction: what of its places was not free.
+    shortfall_mgpu: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +123,8 @@ def read_decision(*, visible: Visibility, decision_id: int) -> DecisionRow | Non
         checks=_checks(row, visible),
         victims=_victim_rows(row, visible),
         spared=_spared(row, visible),
+        places=places_of(row.params) if row.params.get("placements") else "",
+        shortfall_mgpu=int_of(row.params, "shortfall_mgpu"),
     )
 
 

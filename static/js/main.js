@@ -5,6 +5,8 @@ import { start as frame } from "./ui/frame.js";
 const MODULES = {
   frame: async () => ({ start: frame }),
   overview: () => import("./live/overview.js"),
+  map: () => import("./live/map_page.js"),
+  copy: () => import("./ui/copy.js"),
   "quota-editor": () => import("./ui/quota_editor.js"),
   quotas: () => import("./live/quotas.js"),
   chosen: () => import("./ui/chosen.js"),

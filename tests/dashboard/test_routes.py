@@ -205,6 +205,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "savings_day": Page(),
     "report_intervals": Page(asks=("project={id}",)),
     "report_download": Page(asks=("project={id}",)),
+    "map": Page(asks=("node={name}", "pool={name}", "group=department", "group=pool")),
     "search": Page(asks=("q={name}", "q=seg-eval")),
     "live": Elsewhere("tests/dashboard/test_live.py"),
     "login": Public(),

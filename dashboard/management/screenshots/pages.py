@@ -24,6 +24,9 @@ class Shot:
 SHOTS = (
     Shot(name="overview", path="/"),
     Shot(name="login", path="/login", signed_out=True),
+    Shot(name="map", path="/map"),
+    Shot(name="map-departments", path="/map?group=department&color=type"),
+    Shot(name="map-table", path="/map?table=1"),
     Shot(name="nodes", path="/nodes"),
     Shot(name="device", path="/nodes", link=r"/nodes/[\w-]+/\d+"),
     Shot(name="quotas", path="/quotas"),

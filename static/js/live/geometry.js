@@ -1,5 +1,5 @@
 // @ts-check
-/** Where things are on the map: bars of equal size, one row a node, three densities. Pure. */
+/** Where things are on the map: bars of equal size, one row a node, four densities, side by side where there is room. Pure. */
 
 export const FLAG = { idle: 1, siblings: 2, departments: 4, leaving: 8, arriving: 16, nodata: 32 };
 
@@ -15,35 +15,64 @@ const GAP = 6;
 const NARROW_GAP = 3;
 const SLICE_GAP = 1.2;
 const LETTER = 5.75;
+const TOP = 16;
+/** Between two stacks of nodes that stand side by side. */
+const STACK_GAP = 28;
+/** Height of a bar, from one row to the next, and the least width of a bar where stacks stand side by side. */
+const DENSITIES = {
+  large: [44, 62, 60],
+  comfortable: [24, 35.2, 56],
+  compact: [14, 20, 36],
+  dense: [8, 11, 24],
+};
 
-/** Sizes for so many nodes with at most so many GPUs each, in so much room. */
-export function layout(nodeCount, columns, room = WIDTH) {
-  const dense = nodeCount > 64;
-  const compact = nodeCount > 16;
-  const large = nodeCount <= 2 && columns <= 8;
+/** The density for so many nodes with at most so many GPUs each. */
+export function densityFor(nodeCount, columns) {
+  if (nodeCount > 64) return "dense";
+  if (nodeCount > 16) return "compact";
+  return nodeCount <= 2 && columns <= 8 ? "large" : "comfortable";
+}
+
+/**
+ * Sizes for so many nodes with at most so many GPUs each, in so much room. `density` pins one; with `wide` the
+ * map is drawn as wide as its room, and in stacks side by side where it would be taller than `tall`.
+ */
+export function layout(nodeCount, columns, room = WIDTH, { density = "auto", wide = false, tall = Infinity } = {}) {
+  const named = density in DENSITIES ? density : densityFor(nodeCount, columns);
+  const [height, pitch, leastBar] = DENSITIES[named];
   const narrow = columns <= 8 && room > 0 && room < NARROW;
-  const all = narrow ? Math.max(280, room) : WIDTH;
+  const all = wide || narrow ? Math.max(280, room) : WIDTH;
   const left = narrow ? NARROW_LEFT : LEFT;
   const right = narrow ? NARROW_RIGHT : RIGHT;
-  const gap = narrow && columns > 2 ? NARROW_GAP : GAP;
-  const height = dense ? 8 : compact ? 14 : large ? 44 : 24;
-  const pitch = dense ? 11 : compact ? 20 : large ? 62 : 35.2;
-  const width = (all - left - right - gap * (columns - 1)) / columns;
-  const top = 16;
+  const gap = (narrow || named === "dense") && columns > 2 ? NARROW_GAP : GAP;
+  const stacks = wide ? stacksFor(nodeCount, all, left + right + columns * (leastBar + gap), pitch, tall) : 1;
+  const rows = Math.ceil(nodeCount / stacks) || 1;
+  const stack = (all - STACK_GAP * (stacks - 1)) / stacks;
+  const width = (stack - left - right - gap * (columns - 1)) / columns;
+  const begin = (row) => Math.floor(row / rows) * (stack + STACK_GAP);
   return {
-    density: dense ? "dense" : compact ? "compact" : large ? "large" : "comfortable",
+    density: named,
     narrow,
+    wide,
+    stacks,
+    rows,
     nameLength: narrow ? 11 : 16,
     width: all,
-    height: top + nodeCount * pitch - (pitch - height) + 8,
+    height: TOP + rows * pitch - (pitch - height) + 8,
     left,
-    top,
-    pitch,
     gap,
     bar: { width, height },
-    x: (column) => left + column * (width + gap),
-    y: (row) => top + row * pitch,
+    begin,
+    end: (row) => begin(row) + stack,
+    x: (column, row = 0) => begin(row) + left + column * (width + gap),
+    y: (row) => TOP + (row % rows) * pitch,
   };
+}
+
+function stacksFor(nodeCount, all, leastWidth, pitch, tall) {
+  const wanted = Math.ceil((nodeCount * pitch) / Math.max(pitch, tall - TOP));
+  const fitting = Math.floor((all + STACK_GAP) / (leastWidth + STACK_GAP));
+  return Math.max(1, Math.min(wanted, fitting));
 }
 
 /** The slices of one GPU with their places: `[wid, milli, flags]` to `{wid, milli, flags, x, width}`. */

@@ -70,11 +70,11 @@ export class GpuView {
     }
   }
 
-  /** Mark the slices of a project (isolate) and of a workload (gang under the pointer). */
-  mark({ project, workload }, names) {
+  /** Mark the slices of a group (isolate) and of a workload (gang under the pointer). */
+  mark({ group, workload }, names) {
     for (const part of this.parts.values()) {
       const about = names(part.slice.wid);
-      const on = project === null || about.project === project;
+      const on = group === null || about.group === group;
       for (const node of [part.rect, part.under, part.words, part.pill]) node?.classList.toggle("on", on);
       part.rect.classList.toggle("mate", workload !== 0 && workload === part.slice.wid);
     }
@@ -100,10 +100,10 @@ export class GpuView {
     const leaving = (slice.flags & FLAG.leaving) !== 0;
     const on = part.rect.classList.contains("on") ? " on" : "";
     set(part.rect, {
-      class: `sl slice ${about.color}${idle && !leaving ? " idle" : ""}${leaving ? " leaving" : ""}${on}`,
+      class: `sl slice ${about.paint}${idle && !leaving ? " idle" : ""}${leaving ? " leaving" : ""}${on}`,
       x: slice.x,
       width: slice.width,
-      fill: idle && !leaving ? `url(#hatch-${this.byQuota ? "pcq" : about.color})` : null,
+      fill: idle && !leaving ? `url(#hatch-${this.byQuota ? "pcq" : about.paint})` : null,
       "data-wid": slice.wid,
     });
     this.#extra(part, "under", (slice.flags & (FLAG.siblings | FLAG.departments)) !== 0, () =>

@@ -1,32 +1,42 @@
 // @ts-check
-/** The legend: project chips that isolate, and the key of marks. */
+/** The legend: chips that isolate a project, a type or a department, and the key of marks. */
 import { el } from "../lib/dom.js";
 import { gettext } from "../lib/i18n.js";
-import { colorClass } from "./names.js";
+import { KIND_HUES, colorClass, kindName, makeDepartments } from "./names.js";
 
-/** Fill the legend for a color mode; `onIsolate(projectId or null)` is called by chips. */
+/** Fill the legend for a color mode; its chips isolate on the map, or on all of several. */
 export function showLegend(host, store, map, color) {
   if (color === "util") {
     host.replaceChildren(el("div", { class: "keys heat" }, el("span", {}, `${gettext("Utilization")} 0%`), el("i", { class: "ramp" }), el("span", {}, "100%"), ...keys(["over", "free"])));
     return;
   }
-  const chips = projects(store).map(([id, [name, hue]]) => chip(id, name, hue, map, host, store, color));
+  const maps = Array.isArray(map) ? map : [map];
+  const chips = groups(store, color).map((group) => chip(group, maps, () => showLegend(host, store, map, color)));
   host.replaceChildren(...chips, el("div", { class: "keys" }, ...keys(["used", "idle", "over", "free", "evict", ...foreign(store)])));
 }
 
-/** Projects that hold something, in the order of the tree. */
-function projects(store) {
-  const holding = new Set(Object.values(store.parts.wl).map(([, project]) => String(project)));
-  return Object.entries(store.parts.pr)
-    .filter(([id]) => holding.has(id))
-    .map(([id, about]) => [Number(id), about]);
+/** What holds something, by what the colors tell apart: `[key, name, hue]`. */
+function groups(store, color) {
+  const work = Object.values(store.parts.wl);
+  if (color === "type") {
+    const held = new Set(work.map(([, , kind]) => kind));
+    return Object.entries(KIND_HUES).filter(([kind]) => held.has(kind)).map(([kind, hue]) => [kind, kindName(kind), hue]);
+  }
+  const holding = new Set(work.map(([, project]) => String(project)));
+  if (color === "dept") {
+    const held = [...makeDepartments(store)()].filter(([project]) => holding.has(String(project)));
+    return [...new Map(held.map(([, each]) => [each.id, [each.id, each.name, each.hue]])).values()];
+  }
+  // In the order of the tree.
+  return Object.entries(store.parts.pr).filter(([id]) => holding.has(id)).map(([id, [name, hue]]) => [Number(id), name, hue]);
 }
 
-function chip(id, name, hue, map, host, store, color) {
-  const node = el("button", { class: `chip ${colorClass(hue)}`, type: "button", "aria-pressed": map.focusProject === id }, el("i", { class: "dot" }), name);
+function chip([key, name, hue], maps, again) {
+  const pressed = maps[0].focus === key;
+  const node = el("button", { class: `chip ${colorClass(hue)}`, type: "button", "aria-pressed": pressed }, el("i", { class: "dot" }), name);
   node.addEventListener("click", () => {
-    map.isolate(map.focusProject === id ? null : id);
-    showLegend(host, store, map, color);
+    for (const each of maps) each.isolate(pressed ? null : key);
+    again();
   });
   return node;
 }

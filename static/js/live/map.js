@@ -1,9 +1,9 @@
 // @ts-check
-/** The cluster map: rows of nodes, keyed GPU views, one delegated listener, arrow keys. */
+/** The cluster map: rows of nodes, keyed GPU views, one delegated listener, arrow keys. On the Overview, and alone. */
 import { set, svg, text } from "../lib/dom.js";
 import { gpu as asGpu } from "../lib/format.js";
 import { format, gettext } from "../lib/i18n.js";
-import { layout } from "./geometry.js";
+import { FLAG, layout } from "./geometry.js";
 import { GpuView } from "./gpu_view.js";
 import { gpuName, makeNames } from "./names.js";
 
@@ -14,14 +14,23 @@ const MOST_MOVING = 6;
 const DENSE_LABEL_EVERY = 8;
 
 export class ClusterMap {
-  /** @param {HTMLElement} host @param {{parts: any}} store @param {{links?: boolean}} options */
-  constructor(host, store, { links = true } = {}) {
+  /**
+   * @param {HTMLElement} host
+   * @param {{parts: any}} store
+   * @param {{links?: boolean, density?: string, wide?: boolean, color?: string, only?: ((wid: number) => boolean) | null}} options
+   *   `only`: show the nodes that such work is on, and all other work there as one neutral amount
+   */
+  constructor(host, store, { links = true, density = "auto", wide = false, color = "project", only = null } = {}) {
     this.host = host;
     this.store = store;
-    this.names = makeNames(store);
+    this.color = color;
+    this.names = makeNames(store, () => this.color);
+    this.pinned = { density, wide };
+    this.only = only;
     this.views = new Map();
     this.rows = new Map();
-    this.focusProject = null;
+    /** The group that stands out: a project, a type or a department, as the colors are; null for all. */
+    this.focus = null;
     this.current = null;
     this.onHover = null;
     this.onPick = null;
@@ -36,8 +45,9 @@ export class ClusterMap {
 
   /** Show what changed: part names with the changed keys, or null for all. */
   update(changed) {
-    if (changed.has("nodes") && this.#shape() !== this.shape) return this.#build();
-    if (changed.has("nodes")) for (const node of this.store.parts.nodes) this.#node(node);
+    const mayDiffer = changed.has("nodes") || (this.only && changed.has("gpu"));
+    if (mayDiffer && this.#shape() !== this.shape) return this.#build();
+    if (changed.has("nodes")) for (const node of this.#nodes()) this.#node(node);
     if (changed.has("pr")) return this.#showGpus([...this.views.keys()], false);
     const keys = changed.get("gpu");
     if (changed.has("gpu")) this.#showGpus((keys ?? Object.keys(this.store.parts.gpu)).map(Number), true);
@@ -45,18 +55,65 @@ export class ClusterMap {
     if (changed.has("ut")) for (const view of this.views.values()) view.heat(this.store.parts.ut);
   }
 
-  /** Color by project, quota or utilization. */
+  /** Color by project, quota, utilization, type or department. */
   setColor(color) {
+    this.color = color;
     this.host.dataset.color = color;
     for (const view of this.views.values()) view.byQuota = color === "quota";
     this.#showGpus([...this.views.keys()], false);
   }
 
-  /** Let one project stand out; null for all. */
-  isolate(projectId) {
-    this.focusProject = projectId;
-    this.root.classList.toggle("dim", projectId !== null);
+  /** Let one group stand out; null for all. */
+  isolate(group) {
+    this.focus = group;
+    this.root.classList.toggle("dim", group !== null);
     this.#mark(0);
+  }
+
+  /** Pin a density, or "auto". */
+  setDensity(density) {
+    this.pinned.density = density;
+    this.#build();
+  }
+
+  /** What its GPUs hold, leave idle and leave free, in milli-GPU; others' work is held. */
+  sums() {
+    const sums = { gpus: this.views.size, held: 0, idle: 0, free: 0 };
+    for (const view of this.views.values()) {
+      let held = 0;
+      for (const { wid, milli, flags } of view.slices) {
+        held += milli;
+        if (this.only && wid === 0) continue;
+        sums.held += milli;
+        if (flags & FLAG.idle) sums.idle += milli;
+      }
+      sums.free += Math.max(0, 1000 - held);
+    }
+    return sums;
+  }
+
+  /** Put a node in view and its first GPU in the keyboard's place. */
+  reveal(nodeName) {
+    const row = [...this.rows.values()].find((each) => each.node.name === nodeName);
+    if (!row?.views.length) return false;
+    row.group.scrollIntoView({ block: "center" });
+    this.#tabStop(row.views[0].gpu.id);
+    row.group.classList.add("row-flash");
+    return true;
+  }
+
+  #nodes() {
+    const nodes = this.store.parts.nodes ?? [];
+    if (!this.only) return nodes;
+    return nodes.filter((node) => node[6].some(([id]) => (this.store.parts.gpu[id] ?? []).some(([wid]) => wid && this.only(wid))));
+  }
+
+  #slices(gpuId) {
+    const all = this.store.parts.gpu[gpuId] ?? [];
+    if (!this.only) return all;
+    const own = all.filter(([wid]) => wid && this.only(wid));
+    const others = all.reduce((sum, [wid, milli]) => sum + (wid && this.only(wid) ? 0 : milli), 0);
+    return others ? [...own, [0, others, 0]] : own;
   }
 
   /** Put the keyboard's place and the selection on a GPU. */
@@ -74,26 +131,33 @@ export class ClusterMap {
 
   /** Draw anew where the room asks for another layout. */
   #fit() {
-    const fitting = layout(this.store.parts.nodes?.length ?? 0, this.columns, this.#room());
-    const other = fitting.narrow !== this.sizes.narrow || (fitting.narrow && Math.abs(fitting.width - this.sizes.width) > 1);
+    const fitting = this.#layout(this.rows.size);
+    const follows = fitting.narrow || fitting.wide;
+    const other = fitting.narrow !== this.sizes.narrow || (follows && Math.abs(fitting.width - this.sizes.width) > 1);
     if (other && this.#room() > 0) this.#build();
   }
 
+  /** On its own page a map is as tall as the window before it stands in stacks. */
+  #layout(nodeCount) {
+    return layout(nodeCount, this.columns, this.#room(), { ...this.pinned, tall: Math.max(320, innerHeight - 240) });
+  }
+
   #shape() {
-    return JSON.stringify(this.store.parts.nodes.map(([id, , , , , , devices]) => [id, devices.map(([gpuId]) => gpuId)]));
+    return JSON.stringify(this.#nodes().map(([id, , , , , , devices]) => [id, devices.map(([gpuId]) => gpuId)]));
   }
 
   #build() {
-    const nodes = this.store.parts.nodes ?? [];
+    const nodes = this.#nodes();
     this.shape = this.#shape();
     this.columns = Math.max(1, ...nodes.map((node) => node[6].length));
-    this.sizes = layout(nodes.length, this.columns, this.#room());
+    this.sizes = this.#layout(nodes.length);
     this.views.clear();
     this.rows.clear();
     this.root = svg("svg", { viewBox: `0 0 ${this.sizes.width} ${this.sizes.height}`, role: "group" });
     set(this.root, { "aria-label": format(gettext("Live map of %(nodes)s nodes. Use the arrow keys to move between GPUs, Enter for details."), { nodes: nodes.length }) });
     this.root.classList.add(this.sizes.density);
     this.root.classList.toggle("narrow", this.sizes.narrow);
+    this.root.classList.toggle("aside", this.only !== null);
     this.root.append(defs(this.sizes), ...this.#heads());
     nodes.forEach((node, row) => this.#addNode(node, row));
     this.host.replaceChildren(this.root);
@@ -103,27 +167,30 @@ export class ClusterMap {
   }
 
   #heads() {
-    const { left, width, bar, x } = this.sizes;
-    const heads = [svg("text", { x: left - 12, y: 9, "text-anchor": "end" }, "GPU"), svg("text", { x: width, y: 9, "text-anchor": "end" }, gettext("held"))];
-    for (let column = 0; column < this.columns; column += 1) heads.push(svg("text", { x: x(column) + bar.width / 2, y: 9, "text-anchor": "middle" }, String(column)));
+    const { left, bar, x, begin, end, stacks, rows } = this.sizes;
+    const heads = [];
+    for (let row = 0; row < stacks * rows; row += rows) {
+      heads.push(svg("text", { x: begin(row) + left - 12, y: 9, "text-anchor": "end" }, "GPU"), svg("text", { x: end(row), y: 9, "text-anchor": "end" }, gettext("held")));
+      for (let column = 0; column < this.columns; column += 1) heads.push(svg("text", { x: x(column, row) + bar.width / 2, y: 9, "text-anchor": "middle" }, String(column)));
+    }
     return heads;
   }
 
   #addNode(node, row) {
     const [id, , , , , , devices] = node;
-    const { x, y, bar, density, width } = this.sizes;
+    const { x, y, bar, density, begin, end, rows } = this.sizes;
     const top = y(row);
     const small = density === "dense" || density === "compact";
     const middle = top + bar.height / 2;
     const group = svg("g", { class: "node", "data-node": id });
-    const name = svg("text", { class: "nl", x: 0, y: small ? middle + 4 : middle - 1 });
-    const about = svg("text", { x: 0, y: middle + 11.5 });
-    const held = svg("text", { class: "held", x: width, y: middle + 3.5, "text-anchor": "end" });
+    const name = svg("text", { class: "nl", x: begin(row), y: small ? middle + 4 : middle - 1 });
+    const about = svg("text", { x: begin(row), y: middle + 11.5 });
+    const held = svg("text", { class: "held", x: end(row), y: middle + 3.5, "text-anchor": "end" });
     group.append(held);
-    if (density !== "dense" || row % DENSE_LABEL_EVERY === 0) group.append(name);
+    if (density !== "dense" || (row % rows) % DENSE_LABEL_EVERY === 0) group.append(name);
     if (!small) group.append(about);
     const views = devices.map(([gpuId, index, healthy], column) => {
-      const view = new GpuView({ id: gpuId, index, healthy }, x(column), top, this.sizes);
+      const view = new GpuView({ id: gpuId, index, healthy }, x(column, row), top, this.sizes);
       view.byQuota = this.host.dataset.color === "quota";
       this.views.set(gpuId, view);
       return view;
@@ -151,23 +218,23 @@ export class ClusterMap {
     for (const id of ids) {
       const view = this.views.get(id);
       if (!view) continue;
-      view.update(this.store.parts.gpu[id] ?? [], this.names, { animate });
+      view.update(this.#slices(id), this.names, { animate });
       view.heat(this.store.parts.ut);
       rows.add(view.rowId);
     }
     for (const id of rows) this.#finishRow(this.rows.get(id), mayMove && !animate);
-    for (const id of ids) this.views.get(id)?.mark({ project: this.focusProject, workload: 0 }, this.names);
+    for (const id of ids) this.views.get(id)?.mark({ group: this.focus, workload: 0 }, this.names);
   }
 
   #finishRow(row, flash) {
     let held = 0;
     let before = 0;
     row.views.forEach((view, index) => {
-      held += view.slices.reduce((sum, slice) => sum + slice.milli, 0);
+      held += view.slices.reduce((sum, slice) => sum + (this.only && slice.wid === 0 ? 0 : slice.milli), 0);
       const last = view.slices.at(-1);
       const next = row.views[index + 1]?.slices[0];
       const tied = last && next && last.wid === next.wid && last.wid !== 0;
-      view.setTie(Boolean(tied), tied ? this.names(last.wid).color : "");
+      view.setTie(Boolean(tied), tied ? this.names(last.wid).paint : "");
       view.setLabels(this.names, before);
       before = last ? last.wid : 0;
       set(view.root, { "aria-label": gpuName(row.node, view, this.names) });
@@ -180,7 +247,7 @@ export class ClusterMap {
   }
 
   #mark(workload) {
-    for (const view of this.views.values()) view.mark({ project: this.focusProject, workload }, this.names);
+    for (const view of this.views.values()) view.mark({ group: this.focus, workload }, this.names);
   }
 
   #at(event) {

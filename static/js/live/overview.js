@@ -116,11 +116,6 @@ class Page {
       set(table, { "aria-pressed": this.asTable });
       this.#details();
     });
-    const full = this.root.querySelector("[data-full]");
-    full.addEventListener("click", () => {
-      const on = this.root.querySelector("[data-map-panel]").classList.toggle("full");
-      set(full, { "aria-pressed": on });
-    });
   }
 
   #setColor(color) {

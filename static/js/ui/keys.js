@@ -1,7 +1,7 @@
 // @ts-check
 /** Keys: "/" searches, "g" and a letter goes somewhere, "?" lists them. Can be switched off. */
 
-const PLACES = { o: "/", n: "/nodes", q: "/quotas", w: "/workloads", d: "/decisions", r: "/reports" };
+const PLACES = { o: "/", m: "/map", n: "/nodes", q: "/quotas", w: "/workloads", d: "/decisions", r: "/reports" };
 const STORED = "tidegate.keys";
 
 export function start() {
