@@ -14,6 +14,7 @@ from dashboard.api import (
     decisions,
     errors,
     gateway_keys,
+    idle,
     me,
     nodes,
     people,
@@ -23,6 +24,7 @@ from dashboard.api import (
     reports,
     serve_requests,
     services,
+    tokens,
     units,
     workloads,
 )
@@ -43,6 +45,7 @@ api = NinjaAPI(
 errors.install(api)
 api.add_router("/me", me.router)
 api.add_router("/me", channels.router)
+api.add_router("/me", tokens.own)
 api.add_router("/cluster", cluster.router)
 api.add_router("/workloads", workloads.router)
 api.add_router("/services", services.router)
@@ -55,6 +58,8 @@ api.add_router("/assets", assets.router)
 api.add_router("", people.router)
 api.add_router("", alerts.router)
 api.add_router("", units.router)
+api.add_router("", idle.router)
+api.add_router("/service-accounts", tokens.router)
 api.add_router("/nodes", nodes.router)
 api.add_router("/decisions", decisions.router)
 api.add_router("/reports", reports.router)

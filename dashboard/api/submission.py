@@ -21,7 +21,7 @@ MOST_INT = 2**31 - 1
 class Strict(Schema):
     """A body whose unknown fields are mistakes, so that a misspelt one is not lost in silence.
 
-    Numbers and truth values are taken only as JSON writes them: 1, not "1" nor true.
+    Numbers and truth values are taken only as JSON writes them: 1, not "1" nor true. No text has NUL.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -39,7 +39,22 @@ class Strict(Schema):
             raise ValueError("Write true or false.")
         if int in kinds and isinstance(value, bool | str):
             raise ValueError("Write a number, such as 1.")
+        if _has_nul(value):
+            raise ValueError("Leave out the character U+0000.")
         return value
+
+
+def _has_nul(value: object) -> bool:
+    """Test for the one character that no column of text holds, however deep it stands."""
+    match value:
+        case str():
+            return "\0" in value
+        case dict():
+            return any(_has_nul(key) or _has_nul(each) for key, each in value.items())
+        case list():
+            return any(map(_has_nul, value))
+        case _:
+            return False
 
 
 class ScalingIn(Strict):

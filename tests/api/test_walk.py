@@ -10,8 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from access.models import AccessRule, Group, User
+from access.models import AccessRule, AccessToken, Group, User
 from access.roles import Role
+from access.scopes import authority_of
+from access.service_accounts import create_account
 from dashboard.api.app import api as document
 from scheduler import models
 from scheduler.core.snapshot import QueueQuota
@@ -20,7 +22,7 @@ from scheduler.operations import assets, gateway_keys, quota_schedules
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.quotas import QuotaEdit
 from scheduler.queries.workloads import Sort
-from tests.api.conftest import Api
+from tests.api.conftest import Api, token_of
 
 pytestmark = pytest.mark.django_db
 
@@ -44,6 +46,8 @@ KINDS = (
     "alert_id",
     "channel_id",
     "delivery_id",
+    "token_id",
+    "account_id",
 )
 #: Nodes are everybody's: their devices are anonymous beyond one's scopes.
 OPEN = {"node_id"}
@@ -117,6 +121,16 @@ def governance(project, now):
     channel = models.NoticeChannel.objects.create(
         username="foreigner", type="slack", shown="foreign-host", created_at=now
     )
+    account = create_account(
+        name="foreign-account",
+        purpose="",
+        scope=("project", project.pk),
+        authority=authority_of(
+            user=User.objects.create_superuser("root", password="someone-of-tests"), door="page"
+        ),
+        now=now,
+    )
+    token_of(user)
     delivery = channel.deliveries.create(created_at=now, next_at=now, status="dead")
     return {
         "asset_id": asset.pk,
@@ -127,6 +141,8 @@ def governance(project, now):
         "alert_id": alert.pk,
         "channel_id": channel.pk,
         "delivery_id": str(delivery.pk),
+        "account_id": account.pk,
+        "token_id": AccessToken.objects.get(user=user).pk,
     }
 
 
@@ -163,6 +179,8 @@ BODIES = {
     "AcknowledgeIn": {},
     "AlertRuleIn": {"name": "renamed", "metric": "longest_wait_s", "threshold": 1, "for_s": 1},
     "SilenceIn": {"until": None},
+    "IdleRuleIn": {"idle_limit_s": 600},
+    "TokenIn": {"name": "mine"},
 }
 
 
@@ -217,6 +235,7 @@ def test_lists_tell_nothing_of_what_is_outside(foreign, role):
         "foreign-alert",
         "foreign-group",
         "foreign-host",
+        "foreign-account.vision-lab",
         "foreigner",
     }
     call = someone(role)

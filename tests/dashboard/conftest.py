@@ -57,9 +57,13 @@ def page_headers(user, *, origin="http://localhost", host="localhost"):
     return [(name.encode(), value.encode()) for name, value in named.items() if value]
 
 
-def person(name, role, *, project):
+def person(name, role, *, project="", department=""):
+    """Someone with one role over a project or, where one is named, a department."""
     user = User.objects.create_user(name, password="someone-of-tests")
-    AccessRule.objects.create(
-        user=user, role=role, project=models.Project.objects.get(name=project)
+    scope = (
+        {"department": models.Department.objects.get(name=department)}
+        if department
+        else {"project": models.Project.objects.get(name=project)}
     )
+    AccessRule.objects.create(user=user, role=role, **scope)
     return user
