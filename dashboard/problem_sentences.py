@@ -275,6 +275,12 @@ PROBLEMS: dict[str, str | Promise] = {
         "“{name}” is no model name: use letters, digits and . _ : / @ -, at most 200, beginning "
         "with a letter or digit."
     ),
+    "metric_name": _(
+        "A metric's name has 1 to 64 letters, digits, dots, dashes, slashes and underscores, and begins "
+        "with a letter or digit."
+    ),
+    "not_finite": _("A metric must be a finite number."),
+    "too_many_metrics": _("A workload may report {most} different metrics."),
     "past": _("Choose an end in the future."),
     "one_scope": _("Choose a project or a department for the key, one of the two."),
     "has_ended": _("{name} has already ended."),

@@ -43,6 +43,12 @@ UPLOAD_MIB = env.integer("TIDEGATE_UPLOAD_MIB", default=512, least=1)
 WEBHOOK_NETWORKS = env.words("TIDEGATE_WEBHOOK_NETWORKS")
 #: Where people reach the pages: what links in messages begin with.
 PUBLIC_URL = env.text("TIDEGATE_PUBLIC_URL", default="").rstrip("/")
+#: Where running work reaches the API: `up` leaves the address of its own server.
+REPLICA_URL = (
+    env.text("TIDEGATE_REPLICA_URL", default="")
+    or env.address_kept_in(DATA_DIR / "web.url", default="")
+    or PUBLIC_URL
+).rstrip("/")
 
 # --- Applications --------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from dashboard.api import (
     me,
     nodes,
     people,
+    progress,
     quota_files,
     quota_schedules,
     quotas,
@@ -48,6 +49,7 @@ api.add_router("/me", channels.router)
 api.add_router("/me", tokens.own)
 api.add_router("/cluster", cluster.router)
 api.add_router("/workloads", workloads.router)
+api.add_router("/workloads", progress.router)
 api.add_router("/services", services.router)
 api.add_router("/gateway-keys", gateway_keys.router)
 api.add_router("/serve-requests", serve_requests.router)

@@ -160,6 +160,7 @@ class Up:
         self.url = (
             f"http://[{shown}]:{self.port}/" if ":" in shown else f"http://{shown}:{self.port}/"
         )
+        (self.options.data / "web.url").write_text(self.url, encoding="ascii")  # for running work
 
     def _wait(self, name: str, step: Step) -> None:
         self._wait_until(lambda: self.supervisor.answers(name), step)

@@ -173,6 +173,27 @@ def item_name(name: str) -> str:
 
 
 @register.filter
+def whole(value: int | None) -> str:
+    """Return a whole number with its thousands apart."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
+def metric(value: float) -> str:
+    """Return a number that a workload reported, with at most six figures that count."""
+    return f"{value:,.6g}"
+
+
+@register.filter
+def pace(steps_a_second: float) -> str:
+    """Return a rate in the unit in which it is at least one."""
+    for seconds, said in ((1, _("{n} steps/s")), (60, _("{n} steps/min"))):
+        if steps_a_second * seconds >= 1:
+            return said.format(n=f"{steps_a_second * seconds:,.3g}")
+    return _("{n} steps/h").format(n=f"{steps_a_second * 3600:,.3g}")
+
+
+@register.filter
 def shell(command: Sequence[str]) -> str:
     """Return a command as one would type it."""
     return shlex.join(command)

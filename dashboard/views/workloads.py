@@ -23,7 +23,7 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
-from scheduler.queries import remedies
+from scheduler.queries import progress, remedies
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -160,6 +160,9 @@ def _page(
             "ended": Phase(detail.row.phase) in END_PHASES,
             "may_act": _may_act(request, detail),
             "tail": output.read_tail(detail.replicas[0]) if detail.replicas else None,
+            "progress": progress.read_progress(
+                visible=signed_in.visible_to(request), workload_id=detail.row.id
+            ),
             "mounted": asset_queries.list_mounted(
                 visible=signed_in.visible_to(request), workload_id=detail.row.id
             ),

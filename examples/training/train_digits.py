@@ -145,6 +145,14 @@ class Training:
         progress.epoch += 1
         progress.elapsed_ms += elapsed_ms
         progress.best = max(progress.best, accuracy)
+        report = {
+            "progress": True,
+            "step": progress.epoch,
+            "total": total,
+            "epoch": progress.epoch,
+            "metrics": {"loss": round(loss, 4), "test_acc": round(accuracy, 4)},
+        }
+        print("TIDEGATE " + json.dumps(report), flush=True)
         say(
             f"epoch {progress.epoch:>{len(str(total))}}/{total} loss={loss:.4f} "
             f"test_acc={accuracy:.4f} best={progress.best:.4f} "

@@ -126,6 +126,9 @@ class LaunchSpec:
     grace_s: int = 30
     log_limit_mib: int = 50
     memory_wall: bool = True
+    #: Where it may tell how far it is, and what it shows there; both empty where there is no such place.
+    progress_url: str = ""
+    progress_token: str = field(default="", repr=False)
 
     @property
     def gpu_mgpu(self) -> int:
@@ -181,6 +184,18 @@ class Mark:
     elapsed_s: Decimal | None = None
     best: Decimal | None = None
     size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReport:
+    """How far a workload says that it is, and its numbers. ``number`` counts a replica's reports from 1."""
+
+    number: int
+    at: datetime
+    step: int | None = None
+    total: int | None = None
+    epoch: int | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +311,12 @@ class Engine(Protocol):
 
     def read_log(self, key: ReplicaKey, *, offset: int | None, limit_bytes: int) -> LogChunk:
         """Return output from ``offset`` on, or the last ``limit_bytes`` where it is None."""
+
+    def read_progress(self, key: ReplicaKey, *, after: int) -> tuple[ProgressReport, ...]:
+        """Return what a replica that is not forgotten reported on its output after report ``after``.
+
+        Of many only the latest are kept.
+        """
 
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica that was forgotten."""

@@ -42,6 +42,9 @@ def build_environment(
     env["RESTART_COUNT"] = str(spec.restart_count)
     env["TIDEGATE_REPLICA"] = str(spec.key)
     env["TIDEGATE_ENGINE"] = engine_id
+    if spec.progress_url:
+        env["TIDEGATE_PROGRESS_URL"] = spec.progress_url
+        env["TIDEGATE_PROGRESS_TOKEN"] = spec.progress_token
     if port is not None:
         env["PORT"] = str(port)
     if spec.gang is not None:

@@ -24,6 +24,7 @@ from scheduler.engines.base import (
     NodeInventory,
     Observation,
     Orphan,
+    ProgressReport,
     ReplicaKey,
 )
 
@@ -68,6 +69,7 @@ class FakeEngine:
         self._device_count = devices
         self._replicas: dict[ReplicaKey, _Replica] = {}
         self._logs: dict[ReplicaKey, bytes] = {}
+        self._progress: dict[ReplicaKey, list[ProgressReport]] = {}
         self._launched: set[ReplicaKey] = set()
         self._next_port = 24_000
 
@@ -148,6 +150,11 @@ class FakeEngine:
             data=data, offset=start, next_offset=start + len(data), size_bytes=len(kept)
         )
 
+    def read_progress(self, key: ReplicaKey, *, after: int) -> tuple[ProgressReport, ...]:
+        """Return what a replica reported after report ``after``."""
+        self._answer()
+        return tuple(each for each in self._progress.get(key, ()) if each.number > after)
+
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica."""
         self._answer()
@@ -216,6 +223,13 @@ class FakeEngine:
         """Have a replica say what it resumed from."""
         resumed = Mark(at=self.now, **mark)  # type: ignore[arg-type]
         self._replicas[key].seen = replace(self._replicas[key].seen, resumed=resumed)
+
+    def report_progress(self, key: ReplicaKey, **report: object) -> None:
+        """Have a replica report how far it is, with the fields of a ProgressReport."""
+        own = self._progress.setdefault(key, [])
+        own.append(
+            ProgressReport(number=len(own) + 1, at=self.now, **report)  # type: ignore[arg-type]
+        )
 
     def kill(self, key: ReplicaKey, *, signum: int = _SIGKILL) -> None:
         """End a replica's process from outside."""

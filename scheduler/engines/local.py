@@ -33,9 +33,10 @@ from scheduler.engines.base import (
     NodeInventory,
     Observation,
     Orphan,
+    ProgressReport,
     ReplicaKey,
 )
-from scheduler.engines.observations import from_records, utc
+from scheduler.engines.observations import from_records, progress_report, utc
 from scheduler.engines.records import Order, Paths, State, StopRequest
 from scheduler.engines.shim.tree import find_marked
 from scheduler.engines.store import Store
@@ -132,6 +133,11 @@ class LocalEngine:
         return logs.read_chunk(
             directory=str(self._logs / str(key)), offset=offset, limit_bytes=limit_bytes
         )
+
+    def read_progress(self, key: ReplicaKey, *, after: int) -> tuple[ProgressReport, ...]:
+        """Return what a replica that is not forgotten reported on its output after report ``after``."""
+        found = records.find_progress(self._paths(key))
+        return tuple(progress_report(each) for each in found if each["number"] > after)
 
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica. That it was launched stays known."""

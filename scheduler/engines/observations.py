@@ -11,9 +11,10 @@ from scheduler.engines.base import (
     EnginePhase,
     Mark,
     Observation,
+    ProgressReport,
     ReplicaKey,
 )
-from scheduler.engines.records import MarkRecord, Order, State
+from scheduler.engines.records import MarkRecord, Order, ProgressRecord, State
 from scheduler.host import identity
 
 
@@ -90,6 +91,18 @@ def _mark(record: MarkRecord | None) -> Mark | None:
         elapsed_s=_decimal(record["elapsed_s"]),
         best=_decimal(record["best"]),
         size_bytes=record["size_bytes"],
+    )
+
+
+def progress_report(record: ProgressRecord) -> ProgressReport:
+    """Return one report of how far a replica is."""
+    return ProgressReport(
+        number=record["number"],
+        at=utc(record["at_s"]),
+        step=record["step"],
+        total=record["total"],
+        epoch=record["epoch"],
+        metrics=tuple(sorted(record["metrics"].items())),
     )
 
 

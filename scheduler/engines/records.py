@@ -71,6 +71,17 @@ class MarkRecord(TypedDict):
     size_bytes: int | None
 
 
+class ProgressRecord(TypedDict):
+    """One report of how far the workload is."""
+
+    number: int
+    at_s: float
+    step: int | None
+    total: int | None
+    epoch: int | None
+    metrics: dict[str, float]
+
+
 Phase = Literal["starting", "running", "stopping", "exited", "lost"]
 
 
@@ -122,6 +133,11 @@ class Paths(NamedTuple):
     def state(self) -> str:
         """What is so now."""
         return os.path.join(self.directory, "state.json")
+
+    @property
+    def progress(self) -> str:
+        """The latest reports of how far it is."""
+        return os.path.join(self.directory, "progress.json")
 
     @property
     def stop(self) -> str:
@@ -220,6 +236,12 @@ def find_state(paths: Paths) -> State | None:
     """Return what is so now, or None before its supervisor has said anything."""
     state: State | None = find_json(paths.state)
     return state
+
+
+def find_progress(paths: Paths) -> list[ProgressRecord]:
+    """Return the latest reports of how far the replica is, the oldest first."""
+    reports: list[ProgressRecord] = find_json(paths.progress) or []
+    return reports
 
 
 def find_stop_request(paths: Paths) -> StopRequest | None:

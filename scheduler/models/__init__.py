@@ -11,6 +11,7 @@ from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.money import Budget, Statement
 from scheduler.models.notices import Announcement, NoticeChannel, NoticeDelivery, NoticeSettings
+from scheduler.models.progress import WorkloadProgress, WorkloadSeries
 from scheduler.models.replay import QuotaReplay
 from scheduler.models.requests import SentOnce
 from scheduler.models.schedule import QuotaSchedule, QuotaScheduleRow
@@ -95,5 +96,7 @@ __all__ = [
     "Workload",
     "WorkloadAsset",
     "WorkloadEvent",
+    "WorkloadProgress",
+    "WorkloadSeries",
     "with_devices",
 ]

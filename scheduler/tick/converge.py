@@ -23,6 +23,7 @@ from scheduler.engines.base import (
     ReplicaKey,
     Service,
 )
+from scheduler.operations import replica_tokens
 from scheduler.tick import engine_room, launch_assets
 from scheduler.tick.observe import Observations, key_of
 
@@ -158,7 +159,15 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
         gang=_gang_of(engine, replica),
         restart_count=workload.restart_count,
         grace_s=workload.grace_s,
+        progress_url=_progress_url(workload),
+        progress_token=replica_tokens.token_of(key_of(replica)),
     )
+
+
+def _progress_url(workload: models.Workload) -> str:
+    """Return where a workload may report its progress; empty where nobody said where the API is."""
+    here = str(settings.REPLICA_URL)
+    return f"{here}/api/v1/workloads/{workload.pk}/progress" if here else ""
 
 
 def _expand(part: str) -> str:

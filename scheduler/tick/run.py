@@ -19,6 +19,7 @@ from scheduler.tick import (
     idle,
     lease,
     observe,
+    progress,
     publish,
     sample,
     upkeep,
@@ -94,6 +95,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
     observations = observe.gather(now=clock())
     changed = observe.record(observations=observations, now=clock())
     sample.take_if_due(observations=observations, now=clock())
+    progress.take(observations=observations, now=clock())
     changed |= idle.govern(now=clock())
     upkeep.take_care_if_due(observations=observations, now=clock())
     changed |= autoscale.scale_services(now=clock())

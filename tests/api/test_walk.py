@@ -51,6 +51,8 @@ KINDS = (
 )
 #: Nodes are everybody's: their devices are anonymous beyond one's scopes.
 OPEN = {"node_id"}
+#: For running replicas with their own token: nobody else has an answer.
+OF_REPLICAS = {("POST", "/api/v1/workloads/{workload_id}/progress")}
 #: Never ends; its rows are those of the list.
 ENDLESS = {"/api/v1/decisions/stream"}
 
@@ -201,7 +203,7 @@ def test_a_foreign_thing_answers_as_a_missing_one(foreign, role):
     walked = 0
     for path, method, operation in operations():
         names = re.findall(r"{(\w+)}", path)
-        if not names or set(names) <= OPEN:
+        if not names or set(names) <= OPEN or (method, path) in OF_REPLICAS:
             continue
         assert set(names) <= set(KINDS), f"{path}: say what its id is of"
         answers = []

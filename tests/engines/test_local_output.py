@@ -12,7 +12,7 @@ import pytest
 
 from scheduler.engines import logs
 from scheduler.engines.base import EnginePhase, ReplicaKey
-from scheduler.engines.shim.marks import MarkScanner
+from scheduler.engines.shim.marks import FoundMark, MarkScanner
 from scheduler.engines.shim.output import OutputLog
 from tests.engines import harness
 from tests.engines.harness import LocalHarness, find, launch, spec, wait_ended, wait_for, wait_log
@@ -151,12 +151,35 @@ def test_a_failed_save_is_told_until_one_succeeds(local: LocalHarness):
     assert wait_for(local, key, lambda seen: seen.checkpoint_error == "").checkpoint_count == 2
 
 
+def test_progress_is_told_in_order_and_once_for_each_moment(local: LocalHarness):
+    # Given a training that reports three times, the second right after the first
+    first = 'TIDEGATE {"progress": true, "step": 1, "total": 9, "metrics": {"loss": 0.5, "a b": 1}}'
+    second = 'TIDEGATE {"progress": true, "metrics": {"acc": 0.25, "bad": "x", "nan": NaN}}'
+    third = 'TIDEGATE {"progress": true, "step": 2}'
+    key = launch(
+        local,
+        spec(
+            ("sh", "-c", f"printf '%s\\n' '{first}' '{second}'; sleep 0.4; echo '{third}'; exit 3")
+        ),
+    )
+    # When it has ended
+    wait_ended(local, key)
+    # Then what was read of the first two is one report, and the third follows it
+    both, last = local.engine.read_progress(key, after=0)
+    assert (both.number, both.step, both.total) == (2, 1, 9)
+    assert both.metrics == (("acc", 0.25), ("loss", 0.5))
+    assert (last.number, last.step, last.metrics) == (3, 2, ())
+    assert local.engine.read_progress(key, after=2) == (last,)
+    assert local.engine.read_progress(key, after=3) == ()
+
+
 @pytest.mark.parametrize("size", [1, 7, 64, 4096])
 def test_a_mark_is_found_however_the_output_is_cut(size: int):
     text = f"epoch 21\n{SAVED}\n{'x' * 30_000}\n{RESUMED}\n".encode()
     scanner = MarkScanner()
     found = [m for at in range(0, len(text), size) for m in scanner.feed(text[at : at + size])]
-    assert [mark.kind for mark in found] == ["checkpoint", "resumed"]
+    kinds = [mark.kind for mark in found if isinstance(mark, FoundMark)]
+    assert kinds == ["checkpoint", "resumed"]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +204,7 @@ def test_a_number_that_is_none_is_left_out(best: str):
     (mark,) = MarkScanner().feed(
         f'TIDEGATE {{"checkpoint": true, "epoch": -1, "step": 3, "best": {best}}}\n'.encode()
     )
+    assert isinstance(mark, FoundMark)
     assert (mark.record["best"], mark.record["epoch"], mark.record["step"]) == (None, None, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 from scheduler import models
 from scheduler.engines.base import ReplicaKey
 from scheduler.engines.fake import FakeEngine
-from scheduler.tick import engine_room, run, sample, upkeep
+from scheduler.tick import engine_room, progress, run, sample, upkeep
 from tests.scheduler.places import START
 
 
@@ -47,6 +47,8 @@ def ticker(monkeypatch):
     monkeypatch.setattr(engine_room, "make_engine", lambda name, data_dir: engine)
     sample._last.clear()
     upkeep._last.clear()
+    progress._last.clear()
+    progress._taken.clear()
     yield Ticker(engine)
     engine_room.engine.cache_clear()
     engine_room.sampler.cache_clear()

@@ -1,24 +1,28 @@
-"""Finds the lines by which a workload marks a checkpoint or a resume in its output.
+"""Finds the lines by which a workload marks a checkpoint, a resume or its progress in its output.
 
 ``TIDEGATE {"checkpoint": true, "step": 21, "epoch": 21, "elapsed_s": 63.0, "best": 0.8223,
 "bytes": 5120}``, or with ``"resumed": true``, or, where a save failed, ``"checkpoint": false`` and an
-``"error"``. Anything else passes by unread.
+``"error"``; or ``TIDEGATE {"progress": true, "step": 21, "total": 90, "metrics": {"loss": 0.31}}``.
+Anything else passes by unread.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from typing import Any, Literal, NamedTuple
 
-from scheduler.engines.records import MarkRecord
+from scheduler.engines.records import MarkRecord, ProgressRecord
 
 _PREFIX = b"TIDEGATE {"
 _LONGEST = 16 * 1024
 _MOST = 2**53
 _DIGITS = 40
 _ERROR_CHARS = 300
+_METRICS = 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}")
 
 
 class FoundMark(NamedTuple):
@@ -29,6 +33,9 @@ class FoundMark(NamedTuple):
     error: str = ""
 
 
+Found = FoundMark | ProgressRecord
+
+
 class MarkScanner:
     """Reads output in pieces of any size. Holds at most one line of bounded length."""
 
@@ -36,7 +43,7 @@ class MarkScanner:
         self._begun = b""
         self._inside_long_line = False
 
-    def feed(self, data: bytes) -> list[FoundMark]:
+    def feed(self, data: bytes) -> list[Found]:
         """Return the marks whose lines end in this piece."""
         *lines, rest = data.split(b"\n")
         found = []
@@ -56,7 +63,7 @@ class MarkScanner:
         self._begun = b"" if self._inside_long_line else begun
 
 
-def _find_mark(line: bytes) -> FoundMark | None:
+def _find_mark(line: bytes) -> Found | None:
     if not line.startswith(_PREFIX) or len(line) > _LONGEST:
         return None
     try:
@@ -65,7 +72,7 @@ def _find_mark(line: bytes) -> FoundMark | None:
         return None
     kind = _kind(value)
     if kind is None:
-        return None
+        return _progress(value) if value.get("progress") is True else None
     record = MarkRecord(
         at_s=time.time(),
         step=_whole(value.get("step")),
@@ -76,6 +83,30 @@ def _find_mark(line: bytes) -> FoundMark | None:
     )
     error = str(value.get("error", "unknown"))[:_ERROR_CHARS] if kind == "failed" else ""
     return FoundMark(kind=kind, record=record, error=error)
+
+
+def _progress(value: dict[str, Any]) -> ProgressRecord | None:
+    """Return a report of progress, without what of it can't be read; None where nothing is left."""
+    given = value.get("metrics")
+    pairs = given.items() if isinstance(given, dict) else ()
+    read = ((name, _finite(each)) for name, each in pairs if _NAME.fullmatch(name))
+    metrics = dict([(name, each) for name, each in read if each is not None][:_METRICS])
+    step, total, epoch = (_whole(value.get(name)) for name in ("step", "total", "epoch"))
+    if step is None and total is None and epoch is None and not metrics:
+        return None
+    return ProgressRecord(
+        number=0, at_s=time.time(), step=step, total=total, epoch=epoch, metrics=metrics
+    )
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None  # json gave the text of a number with a point, and an int of one without
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _kind(value: dict[str, Any]) -> Literal["checkpoint", "resumed", "failed"] | None:

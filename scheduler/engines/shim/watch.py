@@ -10,9 +10,10 @@ import time
 
 from scheduler.engines import records
 from scheduler.engines.records import Order, Paths, State
-from scheduler.engines.shim.marks import FoundMark, MarkScanner
+from scheduler.engines.shim.marks import Found, FoundMark, MarkScanner
 from scheduler.engines.shim.output import OutputLog
 from scheduler.engines.shim.probe import Probe
+from scheduler.engines.shim.reports import ReportLog
 from scheduler.engines.shim.tree import BornTree, FoundTree, describe_status
 from scheduler.host import identity, processes
 
@@ -37,6 +38,7 @@ class Watcher:
             directory=order["log_dir"], limit_bytes=order["log_limit_mib"] * 2**20
         )
         self._marks = MarkScanner()
+        self._reports = ReportLog(path=paths.progress)
         self._output = os.open(paths.output, os.O_RDWR | os.O_NONBLOCK)
         self._control = os.open(paths.control, os.O_RDWR | os.O_NONBLOCK)
         self._tree: BornTree | FoundTree | None = None
@@ -84,8 +86,10 @@ class Watcher:
             self._kill_when_due()
             self._beat()
             self.save()
+            self._reports.save()
         self._drain_output()
         self._log.close()
+        self._reports.save(force=True)
         self.write_end()
 
     # -- what can happen ---------------------------------------------------------------------
@@ -116,7 +120,10 @@ class Watcher:
             for mark in self._marks.feed(data):
                 self._note_mark(mark)
 
-    def _note_mark(self, mark: FoundMark) -> None:
+    def _note_mark(self, mark: Found) -> None:
+        if not isinstance(mark, FoundMark):
+            self._reports.add(mark)
+            return
         match mark.kind:
             case "resumed":
                 self.state["resumed"] = mark.record
