@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from scheduler.engines.base import EngineError, ReplicaKey
-from scheduler.queries.workloads import ReplicaRow
 from scheduler.tick import engine_room
 
 TAIL_BYTES = 64 * 1024
+PIECE_BYTES = 1024 * 1024
+
+
+class Printing(Protocol):
+    """One attempt of one replica, whose output is kept by its engine."""
+
+    @property
+    def id(self) -> int:
+        """The replica's row."""
+
+    @property
+    def attempt(self) -> int:
+        """Its run."""
+
+    @property
+    def engine(self) -> str:
+        """Where it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +46,12 @@ class Piece:
     offset: int
     next_offset: int
     size_bytes: int
+    cut_from: int
+    cut_to: int
+    times: tuple[tuple[int, int], ...]
 
 
-def read_piece(replica: ReplicaRow, *, offset: int | None) -> Piece:
+def read_piece(replica: Printing, *, offset: int | None) -> Piece:
     """Return output from ``offset`` on, or the end of it where that is None.
 
     Raises:
@@ -43,10 +64,27 @@ def read_piece(replica: ReplicaRow, *, offset: int | None) -> Piece:
         offset=chunk.offset,
         next_offset=chunk.next_offset,
         size_bytes=chunk.size_bytes,
+        cut_from=chunk.cut_from,
+        cut_to=chunk.cut_to,
+        times=chunk.times,
     )
 
 
-def read_tail(replica: ReplicaRow) -> Tail:
+def read_all(replica: Printing) -> Iterator[bytes]:
+    """Give all that is kept of an output, in pieces, with a line where the middle was cut."""
+    key = ReplicaKey(replica_id=replica.id, attempt=replica.attempt)
+    engine, offset = engine_room.engine(replica.engine), 0
+    while True:
+        chunk = engine.read_log(key, offset=offset, limit_bytes=PIECE_BYTES)
+        if not chunk.data:
+            return
+        if chunk.offset > offset:
+            yield f"\n--- {chunk.offset - offset} bytes were cut here ---\n".encode()
+        yield chunk.data
+        offset = chunk.next_offset
+
+
+def read_tail(replica: Printing) -> Tail:
     """Return the last lines of a replica's output."""
     key = ReplicaKey(replica_id=replica.id, attempt=replica.attempt)
     try:

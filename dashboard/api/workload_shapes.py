@@ -221,14 +221,28 @@ class ExplanationOut(Schema):
     would_run: list[RemedyOut]
 
 
+class TimeOut(Schema):
+    """What follows this offset came at this instant or later."""
+
+    offset: int
+    at: datetime
+
+
 class LogOut(Schema):
-    """A piece of what a replica printed. Ask on from ``next_offset``."""
+    """A piece of what a replica printed in one run. Ask on from ``next_offset``.
+
+    Offsets count bytes. Between ``cut_from`` and ``cut_to`` nothing is kept. ``ended``: nothing more comes.
+    """
 
     text: str
     offset: int
     next_offset: int
     size_bytes: int
     ended: bool
+    attempt: int
+    cut_from: int
+    cut_to: int
+    times: list[TimeOut]
 
 
 class PriorityIn(Strict):

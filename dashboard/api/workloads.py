@@ -25,15 +25,17 @@ from dashboard.api.workload_shapes import (
     PreviewOut,
     PriorityIn,
     RemedyOut,
+    TimeOut,
     WorkloadDetailOut,
     WorkloadOut,
     WorkloadQuery,
 )
+from scheduler.core.instants import from_us
 from scheduler.core.vocabulary import Kind
 from scheduler.operations import hypothetical, idle, services, submissions
 from scheduler.operations import workloads as operations
 from scheduler.operations.refused import NotFound, SubmitRefused
-from scheduler.queries import remedies, what_if
+from scheduler.queries import outputs, remedies, what_if
 from scheduler.queries import workloads as queries
 
 router = Router(tags=["Workloads"])
@@ -151,10 +153,15 @@ def log(
     offset: int | None = param.Query(
         None, ge=0, le=2**62, description="None: the end of the output."
     ),
+    attempt: int | None = param.Query(
+        None, ge=1, le=2**31, description="Which run; None: the newest."
+    ),
 ) -> LogOut:
     """A piece from ``offset``, or the last lines. Follow it by asking on from ``next_offset``."""
-    found = _find(request, workload_id)
-    of = next((each for each in found.replicas if each.ordinal == replica), None)
+    found = outputs.list_outputs(visible=who(request).visible, workload_id=workload_id)
+    if found is None:
+        raise NotFound("workload")
+    of = outputs.find_output(found, ordinal=replica, attempt=attempt)
     if of is None:
         raise NotFound("replica")
     piece = output.read_piece(of, offset=offset)
@@ -164,6 +171,10 @@ def log(
         next_offset=piece.next_offset,
         size_bytes=piece.size_bytes,
         ended=of.ended_at is not None,
+        attempt=of.attempt,
+        cut_from=piece.cut_from,
+        cut_to=piece.cut_to,
+        times=[TimeOut(offset=at, at=from_us(ms * 1000)) for at, ms in piece.times],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -23,7 +23,7 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
-from scheduler.queries import progress, remedies
+from scheduler.queries import outputs, progress, remedies
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -141,6 +141,26 @@ def change_priority(request: HttpRequest, workload_id: int) -> HttpResponse:
     return redirect("workload", workload_id)
 
 
+@login_required
+@require_GET
+def log_file(request: HttpRequest, workload_id: int) -> StreamingHttpResponse:
+    """Answer all that is kept of one replica's output, as a file."""
+    found = outputs.list_outputs(visible=signed_in.visible_to(request), workload_id=workload_id)
+    of = outputs.find_output(
+        found or (),
+        ordinal=optional_int(request.GET.get("replica")) or 0,
+        attempt=optional_int(request.GET.get("attempt")),
+    )
+    if of is None:
+        raise Http404
+    name = f"workload-{workload_id}-run-{of.attempt}-replica-{of.ordinal}.log"
+    return StreamingHttpResponse(
+        output.read_all(of),
+        content_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
 def _page(
     request: HttpRequest,
     detail: WorkloadDetail,
@@ -159,7 +179,11 @@ def _page(
             "detail": detail,
             "ended": Phase(detail.row.phase) in END_PHASES,
             "may_act": _may_act(request, detail),
-            "tail": output.read_tail(detail.replicas[0]) if detail.replicas else None,
+            "tail": _tail(request, detail),
+            "outputs": outputs.list_outputs(
+                visible=signed_in.visible_to(request), workload_id=detail.row.id
+            ),
+            "several": len(detail.replicas) > 1,
             "progress": progress.read_progress(
                 visible=signed_in.visible_to(request), workload_id=detail.row.id
             ),
@@ -170,6 +194,13 @@ def _page(
             "priority_warnings": warnings or [],
         },
     )
+
+
+def _tail(request: HttpRequest, detail: WorkloadDetail) -> output.Tail | None:
+    """Return the last lines for a page that is opened; the page itself follows them from there."""
+    if getattr(request, "htmx", False) or not detail.replicas:
+        return None
+    return output.read_tail(detail.replicas[0])
 
 
 def _find(request: HttpRequest, workload_id: int) -> WorkloadDetail:

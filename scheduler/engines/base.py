@@ -245,6 +245,8 @@ class LogChunk:
     size_bytes: int
     cut_from: int = 0
     cut_to: int = 0
+    #: Offsets of this piece with the milliseconds since 1970 at which what follows them came.
+    times: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:

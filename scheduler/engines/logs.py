@@ -53,7 +53,20 @@ def read_chunk(*, directory: str, offset: int | None, limit_bytes: int) -> LogCh
         size_bytes=size,
         cut_from=cut_from,
         cut_to=cut_to,
+        times=_times(directory, start=start, end=start + len(data)),
     )
+
+
+def _times(directory: str, *, start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Return when output from ``start`` to before ``end`` came; the first entry may lie before it."""
+    try:
+        with open(os.path.join(directory, "times.txt"), encoding="ascii") as file:
+            rows = [line.split() for line in file]
+    except FileNotFoundError:
+        return ()
+    known = [(int(row[0]), int(row[1])) for row in rows if len(row) == 2]
+    before = [each for each in known if each[0] <= start][-1:]
+    return (*before, *(each for each in known if start < each[0] < end))
 
 
 def _list_pieces(directory: str) -> list[_Piece]:

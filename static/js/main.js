@@ -11,6 +11,7 @@ const MODULES = {
   quotas: () => import("./live/quotas.js"),
   chosen: () => import("./ui/chosen.js"),
   filters: () => import("./ui/filters.js"),
+  logs: () => import("./ui/logs.js"),
   metrics: () => import("./charts/metrics.js"),
   workload: () => import("./ui/workload.js"),
   again: () => import("./ui/again.js"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from scheduler.engines import logs
 from scheduler.engines.base import EnginePhase, ReplicaKey
+from scheduler.engines.shim import output
 from scheduler.engines.shim.marks import FoundMark, MarkScanner
 from scheduler.engines.shim.output import OutputLog
 from tests.engines import harness
@@ -21,7 +23,7 @@ MIB = 2**20
 
 
 def folder_bytes(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.iterdir())
+    return sum(path.stat().st_size for path in directory.glob("*.log"))
 
 
 def test_a_flood_keeps_begin_and_end_and_says_what_was_cut(local: LocalHarness):
@@ -220,3 +222,33 @@ def test_a_reader_never_sees_half_a_state(local: LocalHarness):
     # Then each reading is whole, and none goes back
     assert counts == sorted(counts)
     assert os.listdir(local.data_dir / "engine" / "replicas") == [str(key)]
+
+
+# -- times and the mark of an end -----------------------------------------------------------------
+
+
+def test_the_output_says_when_lines_came_and_where_it_was_asked_to_end(local: LocalHarness):
+    # Given a training that prints, and prints again after it was asked to end
+    talk = 'trap "echo saved; exit 3" TERM; printf begun; while :; do sleep 0.05; done'
+    key = launch(local, spec(("sh", "-c", talk)))
+    wait_log(local, key, "begun")
+    # When it is reclaimed
+    local.engine.terminate(key, grace_s=5, reason="reclaim")
+    wait_ended(local, key)
+    # Then the mark stands on a line of its own between the two, and all lines have a time
+    chunk = local.engine.read_log(key, offset=0, limit_bytes=1000)
+    assert chunk.text.startswith("begun\n--- SIGTERM, reclaim ---\n")
+    assert chunk.text.endswith("saved\n")
+    assert chunk.times[0][0] == 0
+    assert all(before[1] <= after[1] for before, after in itertools.pairwise(chunk.times))
+
+
+def test_times_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output, "_TIMES_APART_S", 0)
+    monkeypatch.setattr(output, "_MOST_TIMES", 10)
+    log = OutputLog(directory=str(tmp_path), limit_bytes=1_000)
+    for _ in range(100):
+        log.write(b"line\n")
+    lines = (tmp_path / "times.txt").read_text().splitlines()
+    assert len(lines) <= 11
+    assert lines[0].startswith("0 ")

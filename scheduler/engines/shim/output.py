@@ -1,7 +1,8 @@
 """The log of one replica: begin and end are kept, the middle goes, the size never passes a limit.
 
 Files are named by the offset of their first byte in the whole output, so a reader sees from the
-names alone what was cut. Half of the limit is for the begin, half for the last four pieces.
+names alone what was cut. Half of the limit is for the begin, half for the last four pieces. Beside them
+a file says when output came: an offset and a time a line, at most one a second.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import os
 import time
 
 _PIECES = 4
+_TIMES = "times.txt"
+_MOST_TIMES = 20_000
+_TIMES_APART_S = 1.0
 _RETRY_S = 1.0
 
 
@@ -25,9 +29,20 @@ class OutputLog:
         self._retry_at_s = 0.0
         self.disk_full = False
         self._offset = self._find_end()
+        self._times_path = os.path.join(directory, _TIMES)
+        self._noted_at_s = 0.0
+        self._at_line_begin = True
+        self._noted = _count_lines(self._times_path)
+
+    @property
+    def line_break(self) -> str:
+        """What a line of our own needs before it."""
+        return "" if self._at_line_begin else "\n"
 
     def write(self, data: bytes) -> None:
         """Append, and drop what has become the middle."""
+        self._note_time()
+        self._at_line_begin = data.endswith(b"\n")
         view = memoryview(data)
         while view:
             if self._handle is None and not self._open_piece():
@@ -50,6 +65,24 @@ class OutputLog:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+    def _note_time(self) -> None:
+        """Write down that what follows comes now. Of too many every second goes."""
+        if 0 <= time.time() - self._noted_at_s < _TIMES_APART_S:
+            return
+        self._noted_at_s = time.time()
+        try:
+            with open(self._times_path, "a+", encoding="ascii") as file:
+                file.write(f"{self._offset} {int(self._noted_at_s * 1000)}\n")
+                self._noted += 1
+                if self._noted > _MOST_TIMES:
+                    file.seek(0)
+                    kept = file.readlines()[::2]
+                    file.truncate(0)
+                    file.writelines(kept)
+                    self._noted = len(kept)
+        except OSError:  # a full volume: the lines have no time of their own then
+            return
 
     def _open_piece(self) -> bool:
         if time.monotonic() < self._retry_at_s:
@@ -83,6 +116,14 @@ class OutputLog:
         if not names:
             return 0
         return int(names[-1][:-4]) + os.path.getsize(os.path.join(self._directory, names[-1]))
+
+
+def _count_lines(path: str) -> int:
+    try:
+        with open(path, encoding="ascii") as file:
+            return sum(1 for _line in file)
+    except FileNotFoundError:
+        return 0
 
 
 def _list_pieces(directory: str) -> list[str]:

@@ -225,6 +225,9 @@ class Watcher:
         assert self._tree is not None
         if cause != "exited":
             self.state["term_sent_at_s"] = time.time()
+            why = self.state["stop_reason"] or cause
+            self._drain_output()
+            self._log.write(f"{self._log.line_break}--- SIGTERM, {why} ---\n".encode())
         self._tree.signal_all(signal.SIGTERM)
 
     def _kill_when_due(self) -> None:

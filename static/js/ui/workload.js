@@ -5,7 +5,6 @@ import { showTimes } from "./times.js";
 const EVERY_MS = 2500;
 
 export function start(body) {
-  follow(body);
   setInterval(() => {
     if (!document.hidden && !document.querySelector("dialog[open]")) refresh(body);
   }, EVERY_MS);
@@ -23,13 +22,9 @@ async function refresh(body) {
   if (!answer.ok || answer.redirected) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   const before = phaseOf(body);
-  const log = body.querySelector("[data-log]");
-  const kept = log ? { top: log.scrollTop, end: atEnd(log) } : null;
   body.replaceChildren(...fresh.body.childNodes);
   showTimes(body);
   sayNow(body);
-  const after = body.querySelector("[data-log]");
-  if (after && kept) after.scrollTop = kept.end ? after.scrollHeight : kept.top;
   if (phaseOf(body) !== before) location.assign(body.dataset.address);
 }
 
@@ -39,15 +34,6 @@ function sayNow(body) {
     const place = document.querySelector(`[data-says-now="${said.dataset.says}"]`);
     if (place) place.textContent = said.textContent;
   }
-}
-
-function follow(body) {
-  const log = body.querySelector("[data-log]");
-  if (log) log.scrollTop = log.scrollHeight;
-}
-
-function atEnd(log) {
-  return log.scrollHeight - log.scrollTop - log.clientHeight < 24;
 }
 
 function phaseOf(body) {
