@@ -12,8 +12,9 @@ import sys
 LEAST_PYTHON = (3, 11)
 SETS = {
     "up": ("base", "demo", "model"),
-    "test": ("base", "demo", "model", "test", "lint"),
+    "test": ("base", "demo", "model", "test", "lint", "docs"),
     "screenshots": ("base", "demo", "model", "test"),
+    "docs": ("base", "docs"),
 }
 HELP = """usage: python3 manage.py COMMAND [...]
 
@@ -28,6 +29,7 @@ HELP = """usage: python3 manage.py COMMAND [...]
   replay        play a recorded trace through the scheduler in simulated time
   simulate      a day of one pool, lent or in fixed halves, in simulated time
   screenshots   pictures of every page, of a product of its own
+  docs          build the documentation as pages, in two languages
   test          set up all that tests need and run them
   lock          make the lock files anew from the requirements files
   changepassword admin    set the first user's password anew

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx
 Json = dict[str, Any]
 PAGE = 500
 TIMEOUT_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,19 @@ class Client:
     ) -> Any:
         """Call an endpoint and return its answer, None where it has none."""
         return self._decoded(self._send(method, path, query, body, headers))
+
+    def call_patiently(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call an endpoint, and again while the server does not answer, for up to a minute."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.call(method, path, query=query)
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
 
     def items(self, path: str, **query: Any) -> Iterator[Json]:
         """Yield all items of a list, page after page."""
@@ -178,11 +193,14 @@ class Client:
         raise ApiError(404, "not_found", f"There is no project {name}. Known are: {known}.", [])
 
     def log(self, workload_id: int, *, replica: int = 0, offset: int | None = None) -> Json:
-        """Return a piece of what a replica printed; the end of it where ``offset`` is None."""
+        """Return a piece of what a replica printed; the end of it where ``offset`` is None.
+
+        A server that restarts meanwhile is waited for.
+        """
         query: Json = {"replica": replica}
         if offset is not None:
             query["offset"] = offset
-        found: Json = self.call("GET", f"/workloads/{workload_id}/log", query=query)
+        found: Json = self.call_patiently("GET", f"/workloads/{workload_id}/log", query=query)
         return found
 
     # --- Inside -------------------------------------------------------------------------------

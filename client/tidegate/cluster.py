@@ -37,7 +37,7 @@ def top(own: Session, *, pool: str, once: bool, every: float) -> None:
     """Show the map: each GPU, what is on it, and what waits. Ctrl-C ends it."""
 
     def look() -> Group:
-        return _picture(own.client.call("GET", "/cluster/overview", query={"pool": pool}))
+        return _picture(own.client.call_patiently("GET", "/cluster/overview", query={"pool": pool}))
 
     if once:
         Console().print(look())

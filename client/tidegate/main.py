@@ -18,6 +18,7 @@ from tidegate.config import Config, write
 from tidegate.moving.found import ImportRefused
 from tidegate.moving_in import import_file
 from tidegate.session import Session, form_option, session
+from tidegate.waiting import wait
 
 EXIT_REFUSED, EXIT_NOT_SIGNED_IN, EXIT_NOT_FOUND, EXIT_UNREACHABLE = 1, 3, 4, 5
 
@@ -79,6 +80,7 @@ for each in (
     workloads.list_workloads,
     workloads.describe,
     workloads.logs,
+    wait,
     workloads.stop,
     workloads.start,
     workloads.delete,

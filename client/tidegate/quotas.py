@@ -12,6 +12,7 @@ from tidegate.client import ApiError, Problem
 from tidegate.session import Session, form_option, session
 
 Json = dict[str, Any]
+RANKS = {1: "low", 2: "medium low", 3: "medium", 4: "medium high", 5: "high"}
 
 
 @click.group()
@@ -40,8 +41,8 @@ def show(own: Session, pool: str, form: str) -> None:
             ),
             ("HELD", lambda row: show_gpu(row["held_mgpu"])),
             ("MAY BORROW", lambda row: "yes" if row["over_quota"] else "no"),
-            ("RANK", lambda row: row["rank"]),
-            ("WEIGHT", lambda row: row["weight_milli"] / 1000),
+            ("RANK", lambda row: RANKS.get(row["rank"], row["rank"])),
+            ("WEIGHT", lambda row: f"{row['weight_milli'] / 1000:g}"),
         ],
         form=form,
         empty="There is no department yet.",

@@ -21,6 +21,12 @@ form_option = click.option(
 )
 
 
+class NoServer(click.ClickException):
+    """Nobody has signed in, and nothing names a server."""
+
+    exit_code = 3
+
+
 class Session:
     """The client of one run of the command, made when it is first needed."""
 
@@ -36,7 +42,7 @@ class Session:
             config = read()
             url = self._url or config.url
             if not url:
-                raise click.UsageError("Which server? Sign in first: tidegate login")
+                raise NoServer("Which server? Sign in first: tidegate login")
             self._client = Client(url, config.token, language=self._language)
         return self._client
 

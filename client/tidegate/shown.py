@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 Json = dict[str, Any]
+#: Wide enough for any row.
+PIPE_WIDTH = 400
 Column = tuple[str, Callable[[Json], object]]
 
 
@@ -24,11 +26,19 @@ def rows(found: Sequence[Json], columns: Sequence[Column], *, form: str, empty: 
         click.echo(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, _of in columns:
-        table.add_column(name, overflow="fold")
+    last = len(columns) - 1
+    for place, (name, _of) in enumerate(columns):
+        # What is named stays in one piece, to be copied; the last column takes what is left.
+        table.add_column(name, overflow="fold", no_wrap=place < last)
     for row in found:
         table.add_row(*(_text(of(row)) for _name, of in columns))
-    Console().print(table)
+    _console().print(table)
+
+
+def _console() -> Console:
+    """Return where tables go: as wide as the terminal; in a pipe each row is one line."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
 def value(found: object, *, form: str) -> None:

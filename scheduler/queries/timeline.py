@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop, ngettext
 from scheduler import models
 from scheduler.core.units import format_gpu
 from scheduler.queries import decision_words, waiting
-from scheduler.queries.phrases import Phrase, duration, phrase, strong
+from scheduler.queries.phrases import Phrase, duration, phrase, plain, strong
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
@@ -48,6 +48,11 @@ def list_timeline(*, visible: Visibility, workload: models.Workload) -> tuple[Ti
 
 
 Event = models.WorkloadEvent
+
+
+def in_words(row: Event, visible: Visibility) -> str:
+    """Return the sentence of one event as text."""
+    return plain(_SENTENCES[row.code](row, visible))
 
 
 def _by(template: str) -> Callable[[Event, Visibility], Phrase]:
