@@ -82,7 +82,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _subscribe(self, client: Client, order: dict[str, Any]) -> None:
         topics = order.get("topics")
         asked = topics if isinstance(topics, list) else []
-        client.topics = frozenset(name for name in asked if name in TOPICS)
+        client.topics = frozenset(
+            name for name in asked if isinstance(name, str) and name in TOPICS
+        )
         pool_name = order.get("pool")
         if isinstance(pool_name, str):
             client.scope = replace(

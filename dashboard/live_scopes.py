@@ -6,12 +6,11 @@ for each scope and handed to all its clients.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import deque
 from dataclasses import dataclass, field
 
-from dashboard.live_wire import Json, difference, only
+from dashboard.live_wire import Json, as_json, difference, only
 from scheduler.queries.visibility import Visibility
 
 RING_SIZE = 1000
@@ -70,7 +69,7 @@ class Message:
         """Return the message as JSON with the parts of ``topics``."""
         text = self._encoded.get(topics)
         if text is None:
-            text = json.dumps({**self.head, **only(self.parts, topics)}, separators=(",", ":"))
+            text = as_json({**self.head, **only(self.parts, topics)})
             self._encoded[topics] = text
         return text
 

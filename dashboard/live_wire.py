@@ -6,6 +6,8 @@ Times are milliseconds since 1970, GPU amounts milli-GPU, sentences lists of spa
 
 from __future__ import annotations
 
+import json
+import math
 from datetime import datetime
 
 from scheduler.queries.cluster_map import ClusterMap
@@ -99,6 +101,24 @@ def only(parts: Json, topics: frozenset[str]) -> Json:
     """Return the parts that a client has asked for."""
     wanted = {name for topic in topics for name in TOPICS.get(topic, ())}
     return {name: value for name, value in parts.items() if name in wanted}
+
+
+def as_json(message: Json) -> str:
+    """Return a message as a browser can parse it: a number that is none is told as null."""
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(message), separators=(",", ":"))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value
 
 
 def spans(phrase: Phrase) -> list[list[object]]:

@@ -1,4 +1,4 @@
-"""Find a workload, project or node by a part of its name."""
+"""Find a workload, project, node or person by a part of its name, and a decision by its number."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from access import listing
 from dashboard.views import signed_in
-from scheduler.queries import former_names
+from dashboard.views.numbers import optional_int
+from scheduler.operations.authority import Action
+from scheduler.queries import former_names, history
 from scheduler.queries import nodes as node_queries
 from scheduler.queries import workloads as queries
 
@@ -36,14 +39,29 @@ def search(request: HttpRequest) -> HttpResponse:
             for row in node_queries.list_nodes(visible=visible)
             if text.casefold() in row.node.name.casefold()
         ]
+        people = _people(request, text)
+        number = optional_int(text)
+        decision = (
+            None if number is None else history.read_decision(visible=visible, decision_id=number)
+        )
         found |= {
             "workloads": page.rows[:SHOWN],
             "total": page.total,
             "projects": projects[:SHOWN],
             "nodes": nodes[:SHOWN],
-            "any": bool(page.rows or projects or nodes),
+            "people": people[:SHOWN],
+            "decision": decision,
+            "any": bool(page.rows or projects or nodes or people or decision),
         }
     template = "dashboard/search.html"
     if getattr(request, "htmx", False):
         template = "dashboard/partials/_search_results.html"
     return render(request, template, found)
+
+
+def _people(request: HttpRequest, text: str) -> tuple[listing.PersonRow, ...]:
+    """Return people by a part of their name, for those who may give roles; nobody for others."""
+    authority = signed_in.authority(request)
+    if not authority.may_anywhere(Action.ACCESS):
+        return ()
+    return listing.list_people(authority=authority, text=text)

@@ -40,6 +40,8 @@ def workloads(request: HttpRequest) -> HttpResponse:
         phase=phase if phase in set(Phase) else "",
         kind=kind if kind in set(Kind) else "",
         text=request.GET.get("q", "").strip()[:100],
+        idle=request.GET.get("idle") == "1",
+        owner=request.GET.get("owner", "").strip()[:150],
         after=request.GET.get("after", "")[:300],
     )
     page = queries.list_workloads(

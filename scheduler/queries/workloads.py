@@ -47,6 +47,10 @@ class WorkloadFilter:
     phase: str = ""
     kind: str = ""
     text: str = ""
+    #: Only what holds something and leaves it idle now.
+    idle: bool = False
+    #: Only what this person submitted; empty: anyone's.
+    owner: str = ""
     sort: Sort = Sort.NEWEST
     after: str = ""
     limit: int = PAGE_SIZE
@@ -258,6 +262,11 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
         rows = rows.filter(phase=wanted.phase)
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
+    if wanted.owner:
+        rows = rows.filter(submitted_by=wanted.owner)
+    if wanted.idle:
+        living = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
+        rows = rows.filter(pk__in=living.filter(idle=True).values("workload_id"))
     if wanted.text:
         rows = rows.filter(Q(name__icontains=wanted.text) | Q(project__name__icontains=wanted.text))
     return rows

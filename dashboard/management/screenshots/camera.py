@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    StorageState,
+    TimeoutError,
+    sync_playwright,
+)
 
 from dashboard.management.screenshots.pages import Shot, find_address
 from dashboard.management.screenshots.product import Door
@@ -18,7 +26,13 @@ from dashboard.management.screenshots.product import Door
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 #: A page is let settle so long after its last request: bars and charts are drawn by then.
 SETTLE_MS = 400
+WAIT_MS = 8000
 TALLEST_PX = 4000
+#: Live, and every chart within the window is drawn.
+IS_SETTLED = """() =>
+  document.querySelector('[data-live-state]')?.dataset.state !== 'connecting' &&
+  [...document.querySelectorAll('[data-plot]')].every(
+    (plot) => plot.childElementCount > 0 || plot.getBoundingClientRect().top > innerHeight)"""
 Scheme = Literal["light", "dark"]
 
 
@@ -86,17 +100,23 @@ class Camera:
         page.goto(f"{self._door.address}{address}", wait_until="load")
         if shot.press:
             page.locator(shot.press).first.dispatch_event("click")
-        page.wait_for_timeout(SETTLE_MS)
+        self._settle(page)
         tall = page.evaluate("document.documentElement.scrollHeight")
         page.set_viewport_size(
             {"width": variant.width, "height": max(_height(variant), min(TALLEST_PX, tall))}
         )
-        page.wait_for_timeout(SETTLE_MS // 3)
+        self._settle(page)
         file = out / f"{shot.name}-{variant.name}.png"
         page.screenshot(path=file, animations="disabled")
         wide = page.evaluate("document.documentElement.scrollWidth")
         more = f"  wider than the screen: {wide} px" if wide > variant.width else ""
         return f"{file.name}{more}"
+
+    def _settle(self, page: Page) -> None:
+        """Let the page become live and its charts be drawn; what does not come in time is left out."""
+        with contextlib.suppress(TimeoutError):
+            page.wait_for_function(IS_SETTLED, timeout=WAIT_MS)
+        page.wait_for_timeout(SETTLE_MS // 2)
 
     def _context(self, variant: Variant, *, signed_in: bool = True) -> BrowserContext:
         context = self._browser.new_context(

@@ -47,6 +47,9 @@ class TraceBench(Protocol):
 #: Name to module. The module is imported only when its name is asked for.
 BENCHES = {
     "gateway": "dashboard.management.benches.gateway",
+    "map": "dashboard.management.benches.map",
+    "pages": "dashboard.management.benches.pages",
+    "push": "dashboard.management.benches.push",
     "report": "dashboard.management.benches.report",
     "tick": "scheduler.management.benches.tick",
 }

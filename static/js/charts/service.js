@@ -3,8 +3,10 @@
 import { text } from "../lib/dom.js";
 import { gettext } from "../lib/i18n.js";
 import { start as again } from "../ui/again.js";
+import { withGaps } from "./gaps.js";
 import { local, timeMarks } from "./time_axis.js";
 
+const MINUTE_MS = 60_000;
 const CONFIG = { displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true };
 
 export function start(place) {
@@ -30,37 +32,28 @@ function draw(place) {
 }
 
 function traces(series, colors) {
-  const x = series.at.map(local);
+  const kept = withGaps(series.at, { replicas: series.replicas, ready: series.ready, desired: series.desired, value: series.value, rate: series.rate });
+  const x = kept.at.map(local);
   const line = (name, y, color, axis, more = {}) => ({ x, y, name, type: "scatter", mode: "lines", yaxis: axis, line: { color, width: 1.6, shape: "hv", ...more } });
   return [
-    { ...line(gettext("There"), series.replicas, colors.line, "y", { width: 0 }), fill: "tozeroy", fillcolor: colors.line2 },
-    { ...line(gettext("Answering"), series.ready, colors.used, "y"), fill: "tozeroy", fillcolor: colors.tint },
-    line(gettext("Wanted"), series.desired, colors.accent, "y", { dash: "dot" }),
-    line(gettext("Load"), series.value, colors.ink2, "y2", { shape: "linear" }),
+    { ...line(gettext("There"), kept.replicas, colors.line, "y", { width: 0 }), fill: "tozeroy", fillcolor: colors.line2 },
+    { ...line(gettext("Answering"), kept.ready, colors.used, "y"), fill: "tozeroy", fillcolor: colors.tint },
+    line(gettext("Wanted"), kept.desired, colors.accent, "y", { dash: "dot" }),
+    line(gettext("Load"), kept.value, colors.ink2, "y2", { shape: "linear" }),
     line(gettext("Target of one"), x.map(() => series.target[0]), colors.ink3, "y2", { dash: "dash", width: 1 }),
-    line(gettext("Requests/s"), series.rate, colors.used, "y3", { shape: "linear" }),
+    line(gettext("Requests/s"), kept.rate, colors.used, "y3", { shape: "linear" }),
     ...latencies(series, colors, line),
   ];
 }
 
 /** By minute, so with times of their own; a minute without an answer is a gap. */
 function latencies(series, colors, line) {
-  const MINUTE_MS = 60_000;
-  const x = [], p50 = [], p95 = [];
-  series.minutes.forEach((at, index) => {
-    if (index && at - series.minutes[index - 1] > MINUTE_MS) {
-      x.push(local(at - 1));
-      p50.push(null);
-      p95.push(null);
-    }
-    x.push(local(at));
-    p50.push(series.p50[index]);
-    p95.push(series.p95[index]);
-  });
+  const kept = withGaps(series.minutes, { p50: series.p50, p95: series.p95 }, MINUTE_MS);
+  const x = kept.at.map(local);
   const markers = { mode: "lines+markers", marker: { size: 4 } };
   return [
-    { ...line(gettext("Latency p50, ms"), p50, colors.ink2, "y4", { shape: "linear" }), x, ...markers },
-    { ...line(gettext("Latency p95, ms"), p95, colors.over, "y4", { shape: "linear" }), x, ...markers },
+    { ...line(gettext("Latency p50, ms"), kept.p50, colors.ink2, "y4", { shape: "linear" }), x, ...markers },
+    { ...line(gettext("Latency p95, ms"), kept.p95, colors.over, "y4", { shape: "linear" }), x, ...markers },
   ];
 }
 

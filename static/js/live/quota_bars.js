@@ -11,9 +11,15 @@ const TOP = 20;
 const RIGHT = 86;
 /** A limit above this many times the largest other figure would squash the rest: the axis is cut. */
 const CUT = 3;
+/** The whole guarantee, and where the axis of percents ends. */
+const GUARANTEE = 100_000;
+const TWICE = 2 * GUARANTEE;
 
 export class QuotaBars {
-  constructor(host, store, { prefix }) {
+  /** @param {HTMLElement} host @param {{parts: any}} store @param {{prefix: string, percent?: boolean, only?: string}} options */
+  constructor(host, store, { prefix, percent = false, only = "" }) {
+    this.percent = percent;
+    this.only = only;
     this.host = host;
     this.store = store;
     this.prefix = prefix;
@@ -38,8 +44,9 @@ export class QuotaBars {
 
   /** Show the tree as it is now. */
   show() {
-    const rows = this.store.parts.quota?.rows ?? [];
-    this.most = axisEnd(rows);
+    const chosen = choose(this.store.parts.quota?.rows ?? [], this.only);
+    const rows = this.percent ? chosen.map(ofGuarantee) : chosen;
+    this.most = this.percent ? TWICE : axisEnd(rows);
     const height = TOP + rows.length * PITCH;
     set(this.root, { viewBox: `0 0 ${this.width} ${height}`, height });
     this.#axis(height);
@@ -70,7 +77,7 @@ export class QuotaBars {
     this.axis.replaceChildren(
       ...steps.flatMap((mgpu) => {
         const x = this.#x(mgpu);
-        return [svg("line", { class: "grid", x1: x, x2: x, y1: 16, y2: height - 4 }), svg("text", { class: "ax", x, y: 9, "text-anchor": mgpu ? "middle" : "start" }, asQuota(mgpu))];
+        return [svg("line", { class: "grid", x1: x, x2: x, y1: 16, y2: height - 4 }), svg("text", { class: "ax", x, y: 9, "text-anchor": mgpu ? "middle" : "start" }, this.percent ? `${mgpu / 1000}%` : asQuota(mgpu))];
       }),
     );
   }
@@ -119,10 +126,18 @@ export class QuotaBars {
     this.#limit(parts, row, y);
     const borrows = row.over > 0;
     set(parts.held, { x: this.width, y: top + (borrows ? 13 : 17) });
+    set(parts.over, { x: this.width, y: top + 26 });
+    if (this.percent) return this.#inPercent(parts, row, borrows);
     text(parts.num, asGpu(row.held));
     text(parts.num2, row.known ? ` / ${asQuota(row.quota)}` : "");
-    set(parts.over, { x: this.width, y: top + 26 });
     text(parts.over, borrows ? format(gettext("+%(n)s borrowed"), { n: asGpu(row.over) }) : "");
+  }
+
+  #inPercent(parts, row, borrows) {
+    const measured = row.known && row.quota > 0;
+    text(parts.num, measured ? `${Math.round(row.held / 1000)}%` : "–");
+    text(parts.num2, "");
+    text(parts.over, measured ? (borrows ? format(gettext("+%(n)s borrowed"), { n: `${Math.round(row.over / 1000)}%` }) : "") : borrows ? gettext("borrows only") : "");
   }
 
   #limit(parts, row, y) {
@@ -143,6 +158,29 @@ export class QuotaBars {
       ),
     );
   }
+}
+
+/** The rows that borrow, are short of their guarantee or leave something idle, each under its department. */
+export function choose(rows, only) {
+  const tests = { borrowing: (row) => row.over > 0, short: (row) => row.known && row.waiting > 0 && row.held < row.quota, idle: (row) => row.idle > 0 };
+  const wanted = tests[only];
+  if (!wanted) return rows;
+  const kept = new Set();
+  let department = null;
+  for (const row of rows) {
+    if (row.dept) department = row;
+    if (!wanted(row)) continue;
+    kept.add(row);
+    if (department) kept.add(department);
+  }
+  return rows.filter((row) => kept.has(row));
+}
+
+/** A row in thousandths of a percent of its guarantee; without one there is nothing to be a part of. */
+export function ofGuarantee(row) {
+  const share = (mgpu) => (row.quota > 0 ? Math.round((mgpu / row.quota) * GUARANTEE) : 0);
+  const over = share(row.over);
+  return { ...row, held: share(row.held), idle: share(row.idle), over: row.quota > 0 ? over : row.over, limit: row.limit === null || !(row.quota > 0) ? null : share(row.limit), quota: row.quota > 0 ? GUARANTEE : 0 };
 }
 
 /** Where the axis ends: the largest figure, unless a limit is far beyond all the rest. */

@@ -3,7 +3,7 @@
 
 export function start(form) {
   form.addEventListener("change", (event) => {
-    if (event.target.matches("select")) form.requestSubmit();
+    if (event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
   });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData.entries()]) if (!value) event.formData.delete(name);
