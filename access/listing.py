@@ -98,6 +98,11 @@ def names_who_see(*, project_id: int | None, department_id: int | None) -> tuple
     return _names(_over(project_id, department_id))
 
 
+def names_of_all() -> tuple[str, ...]:
+    """Return the names of those who have any role anywhere."""
+    return _names(AccessRule.objects.all())
+
+
 def _over(project_id: int | None, department_id: int | None) -> QuerySet[AccessRule]:
     """Return the rules that cover a project, a department, or the cluster."""
     condition = Q(cluster=True)

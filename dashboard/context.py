@@ -13,6 +13,7 @@ from access.models import User
 from access.scopes import UserAuthority, authority_of, role_of, visibility_of
 from dashboard import words
 from scheduler.operations.authority import Action
+from scheduler.queries import emergency_words
 from scheduler.queries.frame import FrameCounts, read_frame_counts
 from scheduler.queries.notices import count_unread
 
@@ -54,6 +55,8 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "unread": count_unread(username=user.get_username()),
         "nav_manage": nav_manage,
         "cluster_name": counts.cluster_name,
+        "controls": [(row, emergency_words.in_force(row)) for row in counts.controls],
+        "may_govern_controls": authority.may_anywhere(Action.POLICY, Action.NODES),
         "role_name": words.role_name(role) if role else _("No access rule yet"),
     }
 
@@ -112,6 +115,7 @@ def _nav_manage(authority: UserAuthority) -> tuple[NavItem, ...]:
         items.append(NavItem(name="serve_requests", label=_("Requests to serve"), icon="check"))
     if authority.may_anywhere(Action.POLICY, Action.NODES):
         items.append(NavItem(name="alerts", label=_("Alerts"), icon="triangle-alert"))
+        items.append(NavItem(name="emergency", label=_("Emergency"), icon="pause"))
     if authority.may_anywhere(Action.AUDIT):
         items.append(NavItem(name="audit", label=_("Audit log"), icon="history"))
     if authority.may(Action.NODES):

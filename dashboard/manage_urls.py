@@ -7,6 +7,7 @@ from django.urls import path
 from dashboard.views import (
     alerts,
     audit,
+    emergency,
     people,
     proof,
     quota_editor,
@@ -45,6 +46,9 @@ urlpatterns = [
     path("proof/<int:run_id>/lines", proof.lines, name="proof_lines"),
     path("proof/<int:run_id>/cancel", proof.cancel, name="proof_cancel"),
     path("proof/<int:run_id>/document", proof.document, name="proof_document"),
+    path("emergency", emergency.emergency, name="emergency"),
+    path("emergency/set", emergency.set_control, name="emergency_set"),
+    path("emergency/<int:control_id>/end", emergency.end_control, name="emergency_end"),
     path("audit", audit.audit, name="audit"),
     path("audit.csv", audit.export, name="audit_export"),
 ]

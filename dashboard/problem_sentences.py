@@ -14,6 +14,10 @@ REFUSALS: dict[str, str | Promise] = {
         "Only a platform administrator may start or stop the demonstration's day. Ask one."
     ),
     "alert_rules_are_for_admins": _("You may not set alert rules of {name}. Ask its admin."),
+    "controls_are_for_admins": _(
+        "Only a platform administrator may control the whole cluster. Ask one."
+    ),
+    "control_is_above_own": _("You may not do this to {name}. Ask the admin of its department."),
     "verify_is_for_admins": _("Only a platform administrator may run verifications. Ask one."),
     "rules_are_for_admins": _("You may not change the rules of {name}. Ask its admin."),
     "departments_are_for_admins": _(
@@ -251,6 +255,13 @@ PROBLEMS: dict[str, str | Promise] = {
     "is_there_already": _("{name} is there already. Choose another name."),
     "bad_unit_name": _("Give a name of 1 to 63 characters."),
     "bad_cluster_name": _("Give a name of 1 to 80 characters."),
+    "bad_control": _("Use pause, freeze or hold."),
+    "hold_names_a_workload": _("A hold names one workload by its number; nothing else does."),
+    "freeze_is_whole": _("A freeze holds in the whole cluster: leave the scope out."),
+    "control_needs_reason": _("Say why, in 1 to {most} characters: everyone concerned reads it."),
+    "bad_control_end": _("Let it end within {days} days: a whole number of minutes from now."),
+    "control_has_ended": _("This control has ended already."),
+    "nothing_to_hold": _("{name} has ended: there is nothing to hold."),
     "bad_kind": _("There is no such kind of rule."),
     "bad_color": _("Choose a color, 1 to {most}."),
     "no_scratch_pool": _("{name} is no scratch pool: real ones keep their hours."),

@@ -82,6 +82,7 @@ def notice_kind(kind: NoticeKind) -> str:
         NoticeKind.QUOTA: _("Quotas of one's units change"),
         NoticeKind.NODES: _("Nodes are lost and come back"),
         NoticeKind.ALERTS: _("Alerts"),
+        NoticeKind.EMERGENCY: _("Starts are paused or held, or reclaim and preemption are frozen"),
     }[kind]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from access.listing import names_who_may, names_who_see
+from access.listing import names_of_all, names_who_may, names_who_see
 from scheduler.operations import notices as operations
 from scheduler.operations.authority import Action
 from scheduler.queries import notices as queries
@@ -24,6 +24,8 @@ def tell_announced() -> int:
 
 
 def _names(announced: Announced) -> tuple[str, ...]:
+    if announced.audience == operations.EVERYONE:
+        return names_of_all()
     if announced.audience == SEE:
         return names_who_see(project_id=announced.project_id, department_id=announced.department_id)
     return names_who_may(

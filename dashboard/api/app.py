@@ -12,6 +12,7 @@ from dashboard.api import (
     channels,
     cluster,
     decisions,
+    emergency,
     errors,
     gateway_keys,
     idle,
@@ -61,6 +62,7 @@ api.add_router("", people.router)
 api.add_router("", alerts.router)
 api.add_router("", units.router)
 api.add_router("", idle.router)
+api.add_router("/emergency", emergency.router)
 api.add_router("/service-accounts", tokens.router)
 api.add_router("/nodes", nodes.router)
 api.add_router("/decisions", decisions.router)

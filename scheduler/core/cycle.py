@@ -130,8 +130,13 @@ class _Cycle:
         return True
 
     def _find_victims(self, line: Line, request: Request) -> tuple[Rule, Found | None]:
-        """Look for moves (where they are on), then for borrowed, then for lesser work."""
+        """Look for moves (where they are on), then for borrowed, then for lesser work.
+
+        Under a freeze for none: nobody is interrupted for another's sake.
+        """
         session = self.session
+        if session.policy.is_frozen(session.now_us):
+            return Rule.PREEMPT, None
         if session.policy.consolidation:
             packing = find_moves(session, request)
             if packing is not None:

@@ -56,7 +56,7 @@ def find_remedies(
     """Return the smallest change of each kind that makes the workload run; none where it runs."""
     found = {each.id: each for each in snapshot.workloads}
     asker = _Asker(snapshot, policy, now_us, found[workload_id])
-    if asker.runs_now:
+    if asker.runs_now or found[workload_id].is_kept_back(now_us):
         return ()
     remedies = [each for each in asker.remedies() if each is not None]
     return tuple(remedies)

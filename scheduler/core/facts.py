@@ -40,7 +40,7 @@ class Facts:
         self.vacating: dict[int, dict[int, None]] = {}
         #: By node name, how many replicas are being stopped there.
         self.stopping_on: dict[str, int] = {}
-        #: Those whose last start failed: they pause, or did.
+        #: Those whose last start failed, or that are kept back: they pause, or did.
         self.paused: dict[int, Workload] = {}
         #: Those that stand at the head of their queue lacking only devices.
         self.starving: dict[int, Workload] = {}
@@ -63,7 +63,7 @@ class Facts:
             self._unsorted.add(workload.project_id)
         if workload.nominated:
             self.nominees[workload.id] = workload
-        if workload.backing_off_until_us is not None:
+        if workload.may_pause:
             self.paused[workload.id] = workload
         if workload.starving_since_us is not None:
             self.starving[workload.id] = workload
@@ -137,6 +137,6 @@ class Facts:
                 yield shape, count >> low_bits << low_bits
 
     def is_paused(self, workload: Workload, now_us: int) -> bool:
-        """Test whether ``workload`` pauses after a start that failed."""
+        """Test whether ``workload`` pauses after a start that failed, or is kept back."""
         until_us = workload.backing_off_until_us
-        return until_us is not None and until_us > now_us
+        return (until_us is not None and until_us > now_us) or workload.is_kept_back(now_us)

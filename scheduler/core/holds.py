@@ -18,7 +18,7 @@ from scheduler.core.session import Session
 from scheduler.core.shape import Shape
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Reason
-from scheduler.core.waiting import Line, Waiting
+from scheduler.core.waiting import Line, Waiting, next_request
 
 
 class Explained:
@@ -46,7 +46,7 @@ class Explained:
                 for line, never in known.by_card:
                     hold = _refused_by_card(session, line, never=never)
                     yield HoldGroup(hold or reasons.find(line, never=never), line.waiting_ids())
-        for hold in _backing_off(session):
+        for hold in _pausing(session):
             yield HoldGroup(hold, (hold.workload_id,))
 
     def _look_at(self, project: Queue, stamp: tuple[object, ...]) -> _OfProject:
@@ -212,8 +212,19 @@ def _is_hopeless(session: Session, line: Line) -> bool:
     return session.placer(session.empty_books).slots(line.shape).total < line.count
 
 
-def _backing_off(session: Session) -> Iterator[Hold]:
+def _pausing(session: Session) -> Iterator[Hold]:
     for workload in session.facts.paused.values():
+        kept_back = workload.kept_back
+        if kept_back is not None and workload.is_kept_back(session.now_us):
+            if next_request(workload, session.jobs.get(workload.id)) is not None:
+                yield Hold(
+                    workload_id=workload.id,
+                    reason=kept_back.reason,
+                    level=kept_back.level,
+                    queue_id=kept_back.queue_id,
+                    next_try_at_us=kept_back.until_us,
+                )
+            continue
         until_us = workload.backing_off_until_us
         if until_us is not None and until_us > session.now_us:
             yield Hold(workload_id=workload.id, reason=Reason.BACKING_OFF, next_try_at_us=until_us)

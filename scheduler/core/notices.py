@@ -30,6 +30,7 @@ class Kind(StrEnum):
     QUOTA = "quota"
     NODES = "nodes"
     ALERTS = "alerts"
+    EMERGENCY = "emergency"
 
 
 KIND_OF = {
@@ -57,6 +58,8 @@ KIND_OF = {
     "alert_raised": Kind.ALERTS,
     "alert_cleared": Kind.ALERTS,
     "budget_reached": Kind.ALERTS,
+    "emergency_set": Kind.EMERGENCY,
+    "emergency_ended": Kind.EMERGENCY,
 }
 #: What becomes of own work stands on the page, that it runs nowhere; all else goes to every
 #: channel that one has.

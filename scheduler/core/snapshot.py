@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.core.units import UNLIMITED_MGPU, WHOLE_GPU_MGPU
-from scheduler.core.vocabulary import DEFAULT_WEIGHT, Kind, Rank, ReplicaPhase
+from scheduler.core.vocabulary import DEFAULT_WEIGHT, Kind, Level, Rank, Reason, ReplicaPhase
 
 NO_LABELS: Mapping[str, str] = {}
 #: "No bound", for CPU and memory.
@@ -122,6 +122,17 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBack:
+    """That an emergency control lets nothing of a workload start before an instant, and which does."""
+
+    until_us: int
+    reason: Reason
+    #: Whose starts are paused; None: those of the cluster, or of the one workload.
+    level: Level | None = None
+    queue_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """One or more replicas of the same request. Ended and stopped workloads are not in a snapshot.
 
@@ -151,6 +162,8 @@ class Workload:
     running_since_us: int | None = None
     #: The next start is not tried before this instant.
     backing_off_until_us: int | None = None
+    #: Nothing of it starts while an emergency control says so.
+    kept_back: KeptBack | None = None
     #: Places kept for it until its victims are gone.
     nominated: tuple[Placement, ...] = ()
     #: Since when it has been at the head of its queue lacking only devices.
@@ -160,6 +173,15 @@ class Workload:
     def is_gang(self) -> bool:
         """Test whether the minimum comes whole or not at all. Services admit each replica alone."""
         return self.kind is not Kind.INFERENCE and self.min_replicas > 1
+
+    @property
+    def may_pause(self) -> bool:
+        """Test whether there is an instant before which it is not tried."""
+        return self.backing_off_until_us is not None or self.kept_back is not None
+
+    def is_kept_back(self, now_us: int) -> bool:
+        """Test whether an emergency control lets nothing of it start now."""
+        return self.kept_back is not None and self.kept_back.until_us > now_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +196,12 @@ class Policy:
     starvation_after_s: int = 600
     #: Victim sets tried before the greedy set is taken.
     search_bound: int = 4_000
+    #: Until then nobody is interrupted for another's sake (an emergency control).
+    frozen_until_us: int | None = None
+
+    def is_frozen(self, now_us: int) -> bool:
+        """Test whether nobody may be interrupted now."""
+        return self.frozen_until_us is not None and self.frozen_until_us > now_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,8 @@ class Reason(StrEnum):
     RESERVED = "Reserved"
     NOMINATED = "Nominated"
     BACKING_OFF = "BackingOff"
+    STARTS_PAUSED = "StartsPaused"  # by an emergency control over its scope
+    HELD_BACK = "HeldBack"  # by one over this workload
 
 
 class Lack(StrEnum):

@@ -167,7 +167,7 @@ class Waiting:
         self.groups: dict[tuple[Shape, int], list[Line]] = {}
         self._by_key: dict[_Alike, Line] = {}
         self._line_of: dict[int, Line] = {}
-        #: Those that pause after a start that failed, in no line.
+        #: Those that pause after a start that failed or are kept back, in no line.
         self._paused: set[int] = set()
         self.enter_all(session.facts.workloads.values())
 
@@ -184,7 +184,7 @@ class Waiting:
         now_us = self._session.now_us
         touched = set()
         for workload in workloads:
-            if workload.backing_off_until_us is not None and workload.backing_off_until_us > now_us:
+            if workload.may_pause and self._session.facts.is_paused(workload, now_us):
                 self._paused.add(workload.id)
                 continue
             line = self.find_line(workload)
@@ -243,7 +243,10 @@ class Waiting:
         return line
 
     def enter(self, workload: Workload) -> None:
-        """Put ``workload``'s next request, if it has one, into its line."""
+        """Put ``workload``'s next request, if it has one, into its line; not while it pauses."""
+        if workload.may_pause and self._session.facts.is_paused(workload, self._session.now_us):
+            self._paused.add(workload.id)
+            return
         line = self.find_line(workload)
         if line is not None:
             line.insert(workload)

@@ -7,6 +7,7 @@ from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
 from scheduler.models.demo_day import DemoDay
+from scheduler.models.emergency import EmergencyControl
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.money import Budget, Statement
@@ -59,6 +60,7 @@ __all__ = [
     "Department",
     "DepartmentQuota",
     "Device",
+    "EmergencyControl",
     "GatewayKey",
     "GatewayUsage",
     "GpuFixedCost",

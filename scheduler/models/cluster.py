@@ -47,6 +47,8 @@ class Cluster(models.Model):
     #: How long a node may be silent before what runs there counts as lost.
     node_lost_after_s = models.PositiveIntegerField(default=30)
     show_others_in_use = models.BooleanField(default=True)
+    #: Some emergency control was not ended yet: pages and ticks ask for them only then.
+    has_controls = models.BooleanField(default=False, editable=False)
 
     objects = ClusterQuerySet.as_manager()
 

@@ -20,6 +20,8 @@ DIGESTS_S = (0, 30, 300, 3600, 86_400)
 NOTICES_KEPT = timedelta(days=90)
 MESSAGES_KEPT = timedelta(days=30)
 MOST_IN_ONE = 500
+#: An audience: all who have some role somewhere.
+EVERYONE = "everyone"
 
 
 # --- Written with the fact ------------------------------------------------------------------------
@@ -58,7 +60,8 @@ def announce(
     project: models.Project | None = None,
     skip: str = "",
 ) -> None:
-    """Tell all who may do ``audience`` there, in the transaction of the fact; "see": who sees it.
+    """Tell all who may do ``audience`` there, in the transaction of the fact; "see": who sees it;
+    ``EVERYONE``: who has a role anywhere.
 
     Scratch trees of verifications are nobody's business.
     """

@@ -120,19 +120,21 @@ class _Runs:
     def both(self) -> dict[str, object]:
         """Play both runs over the same work; the figures of each, by project."""
         loaded = snapshots.load_pool(pool_id=self.replay.pool_id)
+        # The past had no such freeze: a replay is of the rules alone.
+        policy = replace(loaded.policy, frozen_until_us=None)
         frame = past_work.empty_frame(loaded.snapshot)
         since = self.now - timedelta(days=self.replay.days)
         past = past_work.read_past(
             pool_id=self.replay.pool_id, since=since, until=self.now, frame=frame
         )
         began = time.monotonic()
-        before, until_us = self._play(frame, loaded.policy, past.work, to_us(self.now), began, 0)
+        before, until_us = self._play(frame, policy, past.work, to_us(self.now), began, 0)
         changed = changed_snapshot(frame, _wanted(self.replay, frame))
         began = time.monotonic()
-        after, reached_us = self._play(changed, loaded.policy, past.work, until_us, began, 500)
+        after, reached_us = self._play(changed, policy, past.work, until_us, began, 500)
         if reached_us < until_us:  # both have to stand for the same time
             began = time.monotonic()
-            before, _same = self._play(frame, loaded.policy, past.work, reached_us, began, 500)
+            before, _same = self._play(frame, policy, past.work, reached_us, began, 500)
         span_us = reached_us - to_us(since)
         return {
             "since": since.isoformat(),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
+from django.utils import timezone
 
 from scheduler import models
 from scheduler.core.vocabulary import Kind
+from scheduler.queries.emergency import ControlRow, list_controls
 from scheduler.queries.pool_state import LIVING_PHASES
 from scheduler.queries.visibility import Visibility
 
@@ -20,10 +22,12 @@ class FrameCounts:
     gpus: int
     workloads: int
     services: int
+    #: Emergency controls that concern the reader.
+    controls: tuple[ControlRow, ...] = ()
 
 
 def read_frame_counts(*, visible: Visibility) -> FrameCounts:
-    """Return the counts. Three queries."""
+    """Return the counts. Three queries, and one more while emergency controls are in force."""
     devices = models.Device.objects.all()
     workloads = models.Workload.objects.filter(
         visible.projects(prefix="project__"), phase__in=LIVING_PHASES, deleted_at__isnull=True
@@ -38,4 +42,5 @@ def read_frame_counts(*, visible: Visibility) -> FrameCounts:
         gpus=devices.count(),
         workloads=counted["all"],
         services=counted["services"],
+        controls=list_controls(visible=visible, now=timezone.now()) if cluster.has_controls else (),
     )

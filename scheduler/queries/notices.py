@@ -16,7 +16,7 @@ from scheduler import models
 from scheduler.core.notices import KIND_OF, PAGE, Kind
 from scheduler.core.units import UNLIMITED_MGPU, format_gpu
 from scheduler.core.vocabulary import Phase
-from scheduler.queries import decision_words
+from scheduler.queries import decision_words, emergency_words
 from scheduler.queries.alert_words import alert_in_words
 from scheduler.queries.phrases import Phrase, Span, duration, join, phrase, strong
 from scheduler.queries.reasons_for import why_for
@@ -110,6 +110,8 @@ def _text(row: models.Notification, visible: Visibility) -> Phrase:
         return _quota(row)
     if row.code in ("alert_raised", "alert_cleared"):
         return alert_in_words(row.code, row.params)
+    if row.code in ("emergency_set", "emergency_ended"):
+        return emergency_words.told(row.code, row.params)
     params: Mapping[str, object] = row.params
     template = {
         "work_running": _("{workload} runs."),

@@ -210,6 +210,27 @@ def _backing_off(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
     )
 
 
+def _starts_paused(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
+    if numbers.get("level") is None:
+        why = phrase(_("Starts are paused in the whole cluster. What runs goes on."))
+    else:
+        why = phrase(_("Starts are paused in {queue}. What runs goes on."), queue=strong(queue))
+    return why, _after_control(numbers)
+
+
+def _held_back(numbers: Numbers, queue: str) -> tuple[Phrase, Phrase]:
+    return phrase(_("An administrator holds this workload back.")), _after_control(numbers)
+
+
+def _after_control(numbers: Numbers) -> Phrase:
+    until_us = _int(numbers, "next_try_at_us")
+    at = timezone.localtime(datetime.fromtimestamp(until_us / 1_000_000, tz=UTC))
+    return phrase(
+        _("Runs in its turn after {time}, or when an administrator ends this before."),
+        time=f"{at:%m-%d %H:%M}",
+    )
+
+
 _SENTENCES: dict[Reason, Callable[[Numbers, str], tuple[Phrase, Phrase]]] = {
     Reason.OVER_LIMIT: _over_limit,
     Reason.NON_PREEMPTIBLE_OVER_QUOTA: _over_quota,
@@ -219,6 +240,8 @@ _SENTENCES: dict[Reason, Callable[[Numbers, str], tuple[Phrase, Phrase]]] = {
     Reason.RESERVED: _reserved,
     Reason.NOMINATED: _nominated,
     Reason.BACKING_OFF: _backing_off,
+    Reason.STARTS_PAUSED: _starts_paused,
+    Reason.HELD_BACK: _held_back,
 }
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db.models import Q
 
 from scheduler import models
+from scheduler.core import emergency
 from scheduler.core import snapshot as facts
 from scheduler.core.instants import optional_us, to_us
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import HOLDING_PHASES, Kind, Phase, ReplicaPhase
+from scheduler.queries.emergency import core_controls
 from scheduler.queries.kept_rows import KeptRows, KeptValues
 
 
@@ -43,13 +45,14 @@ class Keep:
 
 
 def load_pools(*, keep: Keep | None = None) -> tuple[models.Cluster, list[Loaded]]:
-    """Return the cluster, with the generation read first, and all pools by id. Eleven queries.
+    """Return the cluster, with the generation read first, and all pools by id. Eleven queries, one more
+    while an emergency control is in force.
 
     With ``keep``, what has not changed since is not made again: the answer is the same.
     """
     cluster = models.Cluster.objects.one()
     pools = list(models.NodePool.objects.order_by("id"))
-    rows = _Rows(keep or Keep())
+    rows = _Rows(keep or Keep(), cluster)
     loaded = [_load_pool(pool=pool, cluster=cluster, rows=rows) for pool in pools]
     rows.keep.workloads.turn()
     rows.keep.nodes.turn()
@@ -60,7 +63,7 @@ def load_pool(*, pool_id: int) -> Loaded:
     """Return one pool, as a tick would read it now."""
     cluster = models.Cluster.objects.one()
     pool = models.NodePool.objects.get(pk=pool_id)
-    return _load_pool(pool=pool, cluster=cluster, rows=_Rows(Keep()))
+    return _load_pool(pool=pool, cluster=cluster, rows=_Rows(Keep(), cluster))
 
 
 #: Fields of workloads that no rule reads: thousands wait, and each is read in each tick.
@@ -93,8 +96,9 @@ _OF_REPLICAS = (
 class _Rows:
     """All rows that any pool needs, grouped by pool."""
 
-    def __init__(self, keep: Keep) -> None:
+    def __init__(self, keep: Keep, cluster: models.Cluster) -> None:
         self.keep = keep
+        self.controls = core_controls() if cluster.has_controls else ()
         self.nodes = _group(keep.node_rows.read(models.Node.objects.order_by("name")), "pool_id")
         devices = models.Device.objects.order_by("index")
         self.devices = _group(keep.device_rows.read(devices), "node_id")
@@ -123,6 +127,22 @@ class _Rows:
         self.nominations = _group(
             models.Nomination.objects.select_related("node").order_by("position"), "workload_id"
         )
+        self._departments = {each.pk: each.department_id for each in self.projects}
+
+    def kept_back(
+        self, *, workload_id: int, project_id: int, kind: str, phase: str
+    ) -> facts.KeptBack | None:
+        """Return what keeps starts of a workload back, if an emergency control does."""
+        if not self.controls:
+            return None
+        subject = emergency.Subject(
+            workload_id=workload_id,
+            project_id=project_id,
+            department_id=self._departments.get(project_id, 0),
+            kind=Kind(kind),
+            phase=Phase(phase),
+        )
+        return emergency.kept_back(self.controls, subject)
 
 
 def _group(rows: Iterable[object], key: str) -> dict[int, list[object]]:
@@ -156,7 +176,7 @@ def _load_pool(*, pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -
             projects=tuple(_core_projects(pool, rows)),
             workloads=tuple(core_workloads),
         ),
-        policy=_policy(pool, cluster),
+        policy=_policy(pool, cluster, rows),
         workloads={workload.pk: workload for workload in workloads},
         replicas=replicas,
         nodes={node.name: node for node in nodes},
@@ -164,13 +184,14 @@ def _load_pool(*, pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -
     )
 
 
-def _policy(pool: models.NodePool, cluster: models.Cluster) -> facts.Policy:
+def _policy(pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -> facts.Policy:
     return facts.Policy(
         fair_share_reclaim=cluster.fair_share_reclaim,
         spread=pool.spread,
         consolidation=pool.consolidation,
         min_runtime_s=pool.min_runtime_s,
         starvation_after_s=pool.starvation_after_s,
+        frozen_until_us=emergency.frozen_until_us(rows.controls),
     )
 
 
@@ -252,9 +273,14 @@ def _kept_workload(
         (replica, node_names.get(replica.node_id, ""), tuple(rows.holdings.get(replica.pk, ())))
         for replica in own
     ]
-    made_of = (row, nominated, *(part for replica in replicas for part in replica))
+    kept_back = rows.kept_back(
+        workload_id=row.pk, project_id=row.project_id, kind=row.kind, phase=row.phase
+    )
+    made_of = (row, nominated, kept_back, *(part for replica in replicas for part in replica))
     return rows.keep.workloads.get(
-        row.pk, made_of, lambda: _core_workload(row, replicas, nominated)
+        row.pk,
+        made_of,
+        lambda: replace(_core_workload(row, replicas, nominated), kept_back=kept_back),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from scheduler import models
 from scheduler.engines.base import EngineError
-from scheduler.operations import asset_files, assets, service_latencies
+from scheduler.operations import asset_files, assets, emergency, service_latencies
 from scheduler.tick import alerts, books, converge, ledger
 from scheduler.tick.observe import Observations
 
@@ -28,6 +28,7 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
     books.set_right()
     ledger.record_capacity(pools=models.NodePool.objects.order_by("id"), now=now)
     assets.erase_unused_secrets()
+    emergency.end_those_due(now=now)
     _sweep_if_due(now)
     alerts.evaluate(now=now)
     for name in sorted(observations.answered):

@@ -18,7 +18,7 @@ from dashboard.api.app import api as document
 from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import AssetKind, Level
-from scheduler.operations import assets, gateway_keys, quota_schedules
+from scheduler.operations import assets, emergency, gateway_keys, quota_schedules
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.quotas import QuotaEdit
 from scheduler.queries.workloads import Sort
@@ -48,6 +48,7 @@ KINDS = (
     "delivery_id",
     "token_id",
     "account_id",
+    "control_id",
 )
 #: Nodes are everybody's: their devices are anonymous beyond one's scopes.
 OPEN = {"node_id"}
@@ -144,6 +145,16 @@ def governance(project, now):
         "channel_id": channel.pk,
         "delivery_id": str(delivery.pk),
         "account_id": account.pk,
+        "control_id": emergency.set_control(
+            order=emergency.Order(
+                kind="pause",
+                reason="foreign-reason",
+                until=timezone.now() + timedelta(days=1),
+                project_id=project.pk,
+            ),
+            authority=SYSTEM,
+            now=timezone.now(),
+        ).pk,
         "token_id": AccessToken.objects.get(user=user).pk,
     }
 
@@ -238,6 +249,7 @@ def test_lists_tell_nothing_of_what_is_outside(foreign, role):
         "foreign-group",
         "foreign-host",
         "foreign-account.vision-lab",
+        "foreign-reason",
         "foreigner",
     }
     call = someone(role)

@@ -157,6 +157,23 @@ FORMS: dict[str, list[Typed]] = {
             "seconds to one year",
         ),
     ],
+    "emergency_set": [
+        Typed(
+            {"kind": "pause", "scope": "project-{p}", "minutes": "soon", "reason": "a fire"},
+            "wrong-pause-minutes",
+            "a whole number of minutes",
+        ),
+        Typed(
+            {"kind": "freeze", "minutes": "77", "reason": " "},
+            "wrong-freeze-reason",
+            "Say why",
+        ),
+        Typed(
+            {"kind": "hold", "workload": "mine", "minutes": "77", "reason": "a fire"},
+            "wrong-hold-workload",
+            "by its number",
+        ),
+    ],
     "serve_request_decline": [
         Typed({"answer": " "}, "wrong-answer-{r}-answer", "Say why it is declined")
     ],
@@ -176,8 +193,8 @@ BUTTONS = {
     "sessions_end", "token_revoke", "service_account_end", "service_token_revoke", "idle_keep",
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
-    "alert_rule_silence", "alert_acknowledge", "node_cordon", "saved_drop", "report_save", "logout",
-    "set_language", "live",
+    "alert_rule_silence", "alert_acknowledge", "emergency_end", "node_cordon", "saved_drop",
+    "report_save", "logout", "set_language", "live",
 }  # fmt: skip
 
 

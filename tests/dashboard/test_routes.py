@@ -20,7 +20,7 @@ from access.roles import Role
 from dashboard.routing import websocket_urlpatterns
 from scheduler import models
 from scheduler.core.vocabulary import AssetKind
-from scheduler.operations import assets, gateway_keys, verifications
+from scheduler.operations import assets, emergency, gateway_keys, verifications
 from scheduler.operations.authority import SYSTEM
 
 pytestmark = pytest.mark.django_db
@@ -156,6 +156,11 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "service_account_end": Thing("account", "post"),
     "service_token_create": Thing("account", "post"),
     "service_token_revoke": Thing("service_token", "post"),
+    "emergency": Page(only=ADMINS | {Role.PROJECT_ADMIN}),
+    "emergency_set": Form(
+        {"kind": "pause", "scope": "project-{id}", "minutes": "60", "reason": "mine"}
+    ),
+    "emergency_end": Thing("control", "post"),
     "audit": Page(asks=("q={name}", "who=foreigner"), only=ADMINS),
     "audit_export": Page(asks=("q={name}",), only=ADMINS),
     "idle": Page(),
@@ -291,6 +296,16 @@ def foreign(scene):
         requested_by="foreigner",
         requested_at=timezone.now(),
     )
+    control = emergency.set_control(
+        order=emergency.Order(
+            kind="pause",
+            reason="foreign-reason",
+            until=timezone.now() + timedelta(days=1),
+            project_id=project.pk,
+        ),
+        authority=SYSTEM,
+        now=timezone.now(),
+    )
     channel = models.NoticeChannel.objects.create(
         username="foreigner", type="email", created_at=timezone.now()
     )
@@ -331,6 +346,7 @@ def foreign(scene):
         "decision": decision.pk,
         "saved": MISSING - 1,
         "request": asked.pk,
+        "control": control.pk,
         "run": run.pk,
         "channel": channel.pk,
         "alert_rule": rule_of_alerts.pk,
@@ -357,6 +373,7 @@ def outside(foreign):
         "foreign-account",
         "foreign-group",
         "foreign-alert",
+        "foreign-reason",
     }
 
 
