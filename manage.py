@@ -24,6 +24,7 @@ HELP = """usage: python3 manage.py COMMAND [...]
   decide        decide scheduling cases from files; needs no database
   demo          a day in ten minutes: real requests by office hours, trainings fill the rest
   report        consumption: who held, borrowed and left idle how much
+  backup        everything in one file, also while it runs; restore puts it back
   ledger        check the usage ledger, or roll its hours up
   bench         take figures and print them beside their goals
   replay        play a recorded trace through the scheduler in simulated time

@@ -169,7 +169,7 @@ class Product:
         return False
 
 
-def _make_database(name: str) -> str:
+def make_database(name: str) -> str:
     """Make a database of its own on the run's PostgreSQL and return its URL."""
     server = os.environ["DATABASE_URL"]
     with psycopg.connect(server, autocommit=True) as connection:
@@ -209,7 +209,7 @@ def make_product(tmp_path_factory, prepared_data):
         else:
             data.mkdir()
         if os.environ.get("DATABASE_URL"):
-            environment["DATABASE_URL"] = _make_database(f"product_{os.getpid()}_{len(made)}")
+            environment["DATABASE_URL"] = make_database(f"product_{os.getpid()}_{len(made)}")
         product = Product(data=data, flags=flags, environment=environment)
         made.append(product)
         return product

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -121,3 +122,15 @@ def test_a_newcomer_is_reclaimed_reads_why_resumes_and_takes_the_months_figures_
 def test_commands_of_a_page_run_as_written(page, newcomer, walked):
     token = newcomer.product.manage("token", "admin").stdout.strip()
     newcomer.read(page, TOKEN=token)
+
+
+def test_the_notebook_runs_cell_by_cell(newcomer, walked, monkeypatch):
+    token = newcomer.product.manage("token", "admin").stdout.strip()
+    monkeypatch.setenv("TIDEGATE_URL", newcomer.product.address)
+    monkeypatch.setenv("TIDEGATE_TOKEN", token)
+    notebook = json.loads((ROOT / "docs" / "examples" / "first-steps.ipynb").read_text())
+    known: dict[str, object] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), known)
+    assert known["refusal"].code

@@ -1,0 +1,1 @@
+"""Backup and restore of all that an installation keeps: database, keys, settings, data, work."""
