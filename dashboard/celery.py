@@ -8,6 +8,7 @@ from typing import Any
 
 import redis
 from celery import Celery, signals
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
@@ -85,6 +86,17 @@ def say_worker_is_there(**_: Any) -> None:
 @signals.beat_init.connect
 def say_beat_is_there(**_: Any) -> None:
     _leave_sign(BEAT_SEEN_KEY)
+
+
+@signals.task_prerun.connect
+def name_the_task(task_id: str = "", **_: Any) -> None:
+    """Give every log line of a task its id."""
+    bind_contextvars(task_id=task_id)
+
+
+@signals.task_postrun.connect
+def forget_the_task(**_: Any) -> None:
+    unbind_contextvars("task_id")
 
 
 def _leave_sign(key: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 from pathlib import Path
@@ -67,6 +68,17 @@ def words(name: str, *, default: tuple[str, ...] = ()) -> list[str]:
     """Return a comma-separated list without empty parts."""
     value = os.environ.get(name, "")
     return [part.strip() for part in value.split(",") if part.strip()] or list(default)
+
+
+def networks(name: str) -> list[str]:
+    """Return networks that are separated by commas, such as ``10.0.0.0/8``."""
+    found = words(name)
+    for one in found:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError as error:
+            raise InvalidSetting(name, one, "networks such as 10.0.0.0/8") from error
+    return found
 
 
 def folder(name: str, *, default: Path) -> Path:

@@ -1,4 +1,7 @@
-"""How log lines look: one JSON object a line, for people, `up` and log collectors alike."""
+"""How log lines look: one JSON object a line, for people, `up` and log collectors alike.
+
+A line that a request caused has its ``request_id``, one of a background task its ``task_id``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import structlog
 def log_settings(*, level: str) -> dict[str, Any]:
     """Return Django's LOGGING: everything to standard error as JSON lines."""
     before = [
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),

@@ -33,6 +33,10 @@ REFUSALS: dict[str, str | Promise] = {
         "You may not change the quota of {name}. Ask its department's admin."
     ),
     "months_are_for_admins": _("Only a platform administrator may close a month. Ask one."),
+    "sharing_with_all_is_for_admins": _(
+        "Only a platform administrator shares a report with everyone. Share it with those who see "
+        "its units."
+    ),
     "budgets_are_for_admins": _("You may not set the budget of {name}. Ask an admin."),
     "not_ones_request": _("Only who asked can withdraw a request."),
     "nodes_are_for_admins": _(
@@ -93,6 +97,8 @@ PROBLEMS: dict[str, str | Promise] = {
     "bad_bounds": _("The minimum must not be above the maximum, and the maximum is 1 to 1024."),
     "verification_running": _("Another run is under way. Wait for its end, or cancel it."),
     "none_chosen": _("Choose at least one."),
+    "no_such_layout": _("There is no such layout."),
+    "no_such_verification": _("There is none of these."),
     "run_has_ended": _("The run has ended already."),
     "bad_choice": _("There is no such kind, channel or time."),
     "bad_alert_name": _("Use 1 to 80 characters for the name."),

@@ -50,6 +50,9 @@ REPLICA_URL = (
     or PUBLIC_URL
 ).rstrip("/")
 
+#: From where metrics are scraped without a token, such as 10.0.0.7/32: it reads those of the whole cluster.
+METRICS_NETWORKS = env.networks("TIDEGATE_METRICS_NETWORKS")
+
 # --- Applications --------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -75,6 +78,7 @@ AUTH_USER_MODEL = "access.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 MIDDLEWARE = [
+    "dashboard.request_ids.RequestIdsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -209,6 +213,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 if HTTPS:
+    #: Asked for from inside, past the proxy.
+    SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^readyz$"]
     SECURE_SSL_REDIRECT = env.boolean("TIDEGATE_HTTPS_REDIRECT", default=True)
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = env.integer("TIDEGATE_HSTS_S", default=3600)

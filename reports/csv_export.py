@@ -80,6 +80,7 @@ INTERVAL_COLUMNS = (
     ("held_from", True),
     ("held_to", True),
     ("gpu_hours_in_period", False),
+    ("waited_seconds", False),
     ("period_start", True),
     ("period_end", True),
     ("timezone", True),
@@ -123,6 +124,9 @@ def _interval_values(row: Interval, period: Period, tz: tzinfo) -> tuple[object,
         local_iso(row.from_us, tz),
         "" if row.to_us is None else local_iso(row.to_us, tz),
         gpu_hours(row.inside(period)),
+        ""
+        if row.waited_us is None
+        else decimal_text(amount=row.waited_us, unit=1_000_000, places=3),
     )
 
 

@@ -11,6 +11,7 @@ from reports.consumption import Segment
 from reports.intervals import Behind
 from reports.periods import Bucket
 from reports.savings import Assumptions
+from scheduler.core.vocabulary import Readers
 
 
 def choices() -> dict[str, list[tuple[str, str]]]:
@@ -104,6 +105,15 @@ def assumption_fields(values: Assumptions) -> list[Field]:
         )
         for name, (text, hint) in labels.items()
     ]
+
+
+def readers_name(readers: str) -> str:
+    """Return who reads a saved report."""
+    return {
+        Readers.ME: _("only me"),
+        Readers.UNIT: _("everyone who sees its units"),
+        Readers.ALL: _("everyone who is signed in"),
+    }[Readers(readers)]
 
 
 def every_name(every: str) -> str:

@@ -14,6 +14,7 @@ from reports.consumption import Report, Row, make_report
 from reports.csv_export import file_name, stream
 from reports.periods import parse_instant
 from reports.refused import ReportRefused
+from scheduler.core.vocabulary import Readers
 from scheduler.operations import saved_reports
 from scheduler.queries.csv_text import guard
 from scheduler.queries.saved_reports import Saved, Schedule
@@ -38,9 +39,10 @@ def save(
     name: str,
     owner: str,
     now: datetime,
+    readers: str = Readers.ME,
     schedule_id: int | None = None,
 ) -> int:
-    """Make a report and keep it as it is now; return its number.
+    """Make a report and keep it as it is now; return its number. The caller has asked about ``readers``.
 
     Raises:
         ReportRefused: it has no name or more than 20,000 rows.
@@ -54,13 +56,23 @@ def save(
         owner=owner,
         query=asked.words(),
         content=_content(report),
+        covers=_covers(visible, asked),
+        readers=readers,
         now=now,
         schedule_id=schedule_id,
     )
 
 
 def schedule(
-    *, asked: Asked, name: str, owner: str, every: str, language: str, mail_to: str, now: datetime
+    *,
+    asked: Asked,
+    name: str,
+    owner: str,
+    every: str,
+    language: str,
+    mail_to: str,
+    now: datetime,
+    readers: str = Readers.ME,
 ) -> int:
     """Have a report of each day, week or month made from now on; return the schedule's number.
 
@@ -85,6 +97,7 @@ def schedule(
                 language=language,
                 query=words,
                 mail_to=mail_to,
+                readers=readers,
                 next_at=next_time(every=every, zone=zone, after=now),
             ),
             now=now,
@@ -111,8 +124,24 @@ def make_scheduled(*, visible: Visibility, due: Schedule, now: datetime) -> int 
         name=due.name,
         owner=due.owner,
         now=now,
+        readers=due.readers,
         schedule_id=due.id,
     )
+
+
+def _covers(visible: Visibility, asked: Asked) -> dict[str, Any]:
+    """Return what one must see to be told all that a report tells."""
+    wanted = asked.request.wanted
+    if wanted.project_ids and visible.cluster:
+        return {"cluster": False, "departments": [], "projects": sorted(wanted.project_ids)}
+    whole = visible.cluster or wanted.department_ids <= visible.department_ids
+    if wanted.department_ids and whole:
+        return {"cluster": False, "departments": sorted(wanted.department_ids), "projects": []}
+    return {
+        "cluster": visible.cluster,
+        "departments": sorted(visible.department_ids),
+        "projects": sorted(visible.project_ids),
+    }
 
 
 def next_time(*, every: str, zone: str, after: datetime) -> datetime:

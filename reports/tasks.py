@@ -84,7 +84,7 @@ def watch_budgets() -> None:
 
 def mail(*, due: Schedule, report_id: int) -> None:
     """Send a report as CSV to whom its schedule names."""
-    found = saved_reports.read_saved(report_id=report_id, owner=due.owner)
+    found = saved_reports.read_saved(report_id=report_id, reader=due.owner)
     assert found is not None
     message = EmailMessage(
         subject=_("Consumption: {name}").format(name=due.name),

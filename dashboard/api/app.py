@@ -17,13 +17,16 @@ from dashboard.api import (
     gateway_keys,
     idle,
     me,
+    money,
     nodes,
     people,
     progress,
+    proof,
     quota_files,
     quota_schedules,
     quotas,
     reports,
+    saved_reports,
     serve_requests,
     services,
     tokens,
@@ -67,4 +70,7 @@ api.add_router("/service-accounts", tokens.router)
 api.add_router("/nodes", nodes.router)
 api.add_router("/decisions", decisions.router)
 api.add_router("/reports", reports.router)
+api.add_router("/reports", saved_reports.router)
+api.add_router("/reports", money.router)
+api.add_router("/verifications", proof.router)
 api.add_router("/audit", audit.router)

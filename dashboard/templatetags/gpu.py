@@ -37,6 +37,12 @@ def quota(mgpu: int | None) -> str:
 
 
 @register.filter
+def thousandths(amount: int) -> str:
+    """Return a weight as people write it: 1500 is "1.5"."""
+    return f"{amount / 1000:g}"
+
+
+@register.filter
 def asked(row: object) -> str:
     """Return what a workload asks for: a share, GPU memory, or no GPU."""
     memory_mib = getattr(row, "gpu_memory_mib", None)

@@ -14,6 +14,7 @@ from reports import numbers
 from reports.asked import Asked
 from reports.consumption import Row, Segment, label
 from reports.periods import Span
+from reports.promise import shown_wait
 from scheduler.core.instants import from_us
 from scheduler.queries.queues import QueueRow
 from scheduler.queries.usage_names import UnitName
@@ -73,6 +74,12 @@ def typed(at: datetime) -> str:
 def gpu_hours(amount: int) -> str:
     """Return exact hours with three places."""
     return numbers.gpu_hours(amount)
+
+
+@register.filter
+def wait(waited_us: int | None) -> str:
+    """Return how long something waited; unknown is a dash."""
+    return shown_wait(waited_us)
 
 
 @register.filter

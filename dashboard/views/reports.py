@@ -17,6 +17,7 @@ from dashboard import words
 from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
+from dashboard.views.saved_reports import readers_choices
 from reports import csv_export, intervals, page, promise, report_words, simulated_day
 from reports import savings as savings_account
 from reports.asked import Asked, parse_asked
@@ -44,6 +45,7 @@ def consumption(request: HttpRequest) -> HttpResponse:
         "kinds": [(kind.value, words.kind_name(kind)) for kind in Kind],
         "zones": [zone for zone in ZONES if zone in zoneinfo.available_timezones()],
         "mails": bool(settings.EMAIL_HOST),
+        "readers": readers_choices(request),
         "given": {name: request.GET.get(name, "") for name in ("from", "to", "zone")},
     }
     try:

@@ -13,11 +13,14 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.problems import refusal
 from dashboard.views import signed_in
 from reports import csv_export, report_words, saved
 from reports.asked import Asked, parse_asked
 from reports.refused import ReportRefused
+from scheduler.core.vocabulary import Readers
 from scheduler.operations import saved_reports as operations
+from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound
 from scheduler.queries import saved_reports
 
@@ -56,6 +59,9 @@ def saved_report(request: HttpRequest, report_id: int) -> HttpResponse:
         "reports/saved_report.html",
         {
             "found": found,
+            "is_mine": found.owner == signed_in.user_of(request).get_username(),
+            "readers_name": report_words.readers_name(found.readers),
+            "readers": readers_choices(request),
             "heads": [
                 (report_words.column_name(name), name not in TEXT, at == 0)
                 for at, name in enumerate(SHOWN)
@@ -87,8 +93,11 @@ def save(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     name, every = request.POST.get("name", ""), request.POST.get("every", "")
     owner = signed_in.user_of(request).get_username()
+    readers = _readers(request)
+    authority = signed_in.authority(request)
     try:
         asked = _asked(request)
+        operations.require_may_share(readers=readers, authority=authority)
         if every:
             saved.schedule(
                 asked=asked,
@@ -97,15 +106,47 @@ def save(request: HttpRequest) -> HttpResponse:
                 every=every,
                 language=get_language() or settings.LANGUAGE_CODE,
                 mail_to=_mail_to(request),
+                readers=readers,
                 now=now,
             )
             return redirect("saved_reports")
         report_id = saved.save(
             visible=signed_in.visible_to(request), asked=asked, name=name, owner=owner, now=now
         )
+        operations.share_report(report_id=report_id, readers=readers, authority=authority, now=now)
     except ReportRefused as refused:
         return _list(request, refused=str(refused))
+    except NotPermitted as error:
+        return _list(request, refused=refusal(error), status=403)
     return redirect("saved_report", report_id)
+
+
+@login_required
+@require_POST
+def share(request: HttpRequest, report_id: int) -> HttpResponse:
+    """Say who reads one of one's saved reports."""
+    try:
+        operations.share_report(
+            report_id=report_id,
+            readers=_readers(request),
+            authority=signed_in.authority(request),
+            now=timezone.now(),
+        )
+    except NotFound as error:
+        raise Http404 from error
+    except NotPermitted as error:
+        return _list(request, refused=refusal(error), status=403)
+    return redirect("saved_report", report_id)
+
+
+def readers_choices(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return who may read a report of the caller, as (value, words)."""
+    may_publish = signed_in.authority(request).may(Action.NODES)
+    return [
+        (one.value, report_words.readers_name(one))
+        for one in Readers
+        if may_publish or one is not Readers.ALL
+    ]
 
 
 @login_required
@@ -123,29 +164,44 @@ def drop(request: HttpRequest) -> HttpResponse:
     return redirect("saved_reports")
 
 
-def _list(request: HttpRequest, refused: str = "") -> HttpResponse:
+def _list(request: HttpRequest, refused: str = "", status: int = 400) -> HttpResponse:
     owner = signed_in.user_of(request).get_username()
+    shared = saved_reports.list_shared(reader=owner, visible=signed_in.visible_to(request))
     return render(
         request,
         "reports/saved.html",
         {
             "refused": refused,
-            "saved": saved_reports.list_saved(owner=owner),
+            "saved": [
+                (one, report_words.readers_name(one.readers))
+                for one in saved_reports.list_saved(owner=owner)
+            ],
+            "shared": shared,
             "schedules": [
                 (one, report_words.every_name(one.every))
                 for one in saved_reports.list_schedules(owner=owner)
             ],
         },
-        status=400 if refused else 200,
+        status=status if refused else 200,
     )
 
 
 def _find(request: HttpRequest, report_id: int) -> saved_reports.Saved:
-    owner = signed_in.user_of(request).get_username()
-    found = saved_reports.read_saved(report_id=report_id, owner=owner)
+    found = saved_reports.read_saved(
+        report_id=report_id,
+        reader=signed_in.user_of(request).get_username(),
+        visible=signed_in.visible_to(request),
+    )
     if found is None:
         raise Http404
     return found
+
+
+def _readers(request: HttpRequest) -> Readers:
+    asked = request.POST.get("readers", "") or Readers.ME.value
+    if asked not in tuple(Readers):
+        raise Http404
+    return Readers(asked)
 
 
 def _asked(request: HttpRequest) -> Asked:

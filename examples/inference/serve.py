@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ import api
 from models import Piece, TextModel, load_model
 
 _LARGEST_BODY = 4 * 2**20
+SLEEP_S = 3600.0
 _SIGTERM_EXIT = 128 + signal.SIGTERM
 
 
@@ -197,6 +199,13 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def end(self) -> None:
+        """Take no more connections. The loop is woken by its own socket, however long it sleeps."""
+        ending = threading.Thread(target=self.shutdown)
+        ending.start()
+        self.socket.shutdown(socket.SHUT_RDWR)
+        ending.join()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of callers that went away; they are no fault of the service."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -228,7 +237,8 @@ def main() -> int:
     asked_to_end = threading.Event()
     signal.signal(signal.SIGTERM, lambda _signum, _frame: asked_to_end.set())
     signal.signal(signal.SIGINT, lambda _signum, _frame: asked_to_end.set())
-    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+    # A server that nobody asks sleeps; it is woken by a caller, or by the end.
+    threading.Thread(target=server.serve_forever, args=(SLEEP_S,), daemon=True).start()
     say(f">>> total memory {os.environ.get('TIDEGATE_GPU_MEMORY_MIB', '0')} MiB")
     began_s = time.monotonic()
     asked_to_end.wait(options.load_seconds)
@@ -239,7 +249,7 @@ def main() -> int:
     asked_to_end.wait()
     service.draining = True
     say(f"!!! received SIGTERM - finishing {service.in_flight} requests")
-    server.shutdown()
+    server.end()
     finished = service.wait_until_idle(options.drain_seconds)
     say(">>> all requests finished" if finished else "!!! out of time, requests cut off")
     return _SIGTERM_EXIT

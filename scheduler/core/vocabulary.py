@@ -149,3 +149,12 @@ class SourceType(StrEnum):
     S3 = "s3"
     HOST_PATH = "host_path"
     NFS = "nfs"
+
+
+class Readers(StrEnum):
+    """Who reads a saved report beside its owner."""
+
+    ME = "me"
+    #: Who sees every unit that it tells of.
+    UNIT = "unit"
+    ALL = "all"

@@ -34,6 +34,9 @@ class AuditEntry(models.Model):
             models.Index(name="audit_by_time", fields=["-at"]),
             models.Index(name="audit_by_object", fields=["object_kind", "object_id"]),
             models.Index(name="audit_by_action", fields=["action", "-id"]),
+            models.Index(name="audit_by_actor", fields=["actor", "-id"]),
+            models.Index(name="audit_by_name", fields=["object_name", "-id"]),
+            models.Index(name="audit_by_result", fields=["result", "-id"]),
         ]
 
     def __str__(self) -> str:

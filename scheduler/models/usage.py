@@ -248,6 +248,8 @@ class ReportSchedule(models.Model):
     #: Segment, step and filters as in the page's address.
     query = models.JSONField(default=dict)
     mail_to = models.EmailField(blank=True)
+    #: Who reads what it makes: core/vocabulary.py, Readers.
+    readers = models.CharField(max_length=5, default="me")
     created_at = models.DateTimeField()
     next_at = models.DateTimeField()
 
@@ -273,9 +275,16 @@ class SavedReport(models.Model):
     made_at = models.DateTimeField()
     query = models.JSONField(default=dict)
     content = models.JSONField()
+    #: Who reads it: core/vocabulary.py, Readers.
+    readers = models.CharField(max_length=5, default="me")
+    #: What one must see to read all of it: {"cluster": bool, "departments": ids, "projects": ids}.
+    covers = models.JSONField(default=dict)
 
     class Meta:
-        indexes = [models.Index(name="saved_report_of_owner", fields=["owner", "-made_at"])]
+        indexes = [
+            models.Index(name="saved_report_of_owner", fields=["owner", "-made_at"]),
+            models.Index(name="saved_report_by_readers", fields=["readers", "-made_at"]),
+        ]
 
     def __str__(self) -> str:
         return f"{self.owner} {self.name} {self.made_at:%Y-%m-%d}"

@@ -35,6 +35,13 @@ class Interval:
     preemptible: bool
     from_us: int
     to_us: int | None
+    #: Since when it was waited for; None: not known.
+    asked_us: int | None
+
+    @property
+    def waited_us(self) -> int | None:
+        """Return how long it was waited for before it was held: no part of any hours."""
+        return None if self.asked_us is None else max(0, self.from_us - self.asked_us)
 
     def inside(self, period: Period) -> int:
         """Return its milli-GPU-microseconds inside a period."""
@@ -62,6 +69,7 @@ _FIELDS = (
     "preemptible",
     "from_us",
     "to_us",
+    "asked_us",
 )
 _NAMES = tuple(Interval.__dataclass_fields__)
 

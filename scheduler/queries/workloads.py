@@ -10,7 +10,7 @@ from enum import StrEnum
 from django.db.models import Q, QuerySet
 
 from scheduler import models
-from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.core.vocabulary import END_PHASES, Kind, Phase, ReplicaPhase
 from scheduler.queries import decision_words, keyset, reasons, timeline, waiting
 from scheduler.queries.pool_state import (
     PoolState,
@@ -56,6 +56,8 @@ class WorkloadFilter:
     limit: int = PAGE_SIZE
     #: Only these; empty: all.
     ids: tuple[int, ...] = ()
+    #: Only what has not ended.
+    living: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,8 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
     )
     if wanted.ids:
         rows = rows.filter(pk__in=wanted.ids)
+    if wanted.living:
+        rows = rows.exclude(phase__in=END_PHASES)
     if wanted.project_id is not None:
         rows = rows.filter(project_id=wanted.project_id)
     if wanted.phase:

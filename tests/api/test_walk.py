@@ -49,6 +49,9 @@ KINDS = (
     "token_id",
     "account_id",
     "control_id",
+    "run_id",
+    "saved_id",
+    "report_schedule_id",
 )
 #: Nodes are everybody's: their devices are anonymous beyond one's scopes.
 OPEN = {"node_id"}
@@ -156,7 +159,22 @@ def governance(project, now):
             now=timezone.now(),
         ).pk,
         "token_id": AccessToken.objects.get(user=user).pk,
+        **kept(now),
     }
+
+
+def kept(now):
+    """Return what the foreigner has kept, and a run of the verifications."""
+    report = models.SavedReport.objects.create(
+        name="foreign-report", owner="foreigner", made_at=now, content={}
+    )
+    schedule = models.ReportSchedule.objects.create(
+        name="foreign-report", owner="foreigner", zone="UTC", created_at=now, next_at=now
+    )
+    run = models.VerificationRun.objects.create(
+        numbers=["1"], layout="card", requested_by="foreigner", requested_at=now
+    )
+    return {"saved_id": report.pk, "report_schedule_id": schedule.pk, "run_id": run.pk}
 
 
 def someone(role):
@@ -194,6 +212,8 @@ BODIES = {
     "SilenceIn": {"until": None},
     "IdleRuleIn": {"idle_limit_s": 600},
     "TokenIn": {"name": "mine"},
+    "BudgetIn": {"monthly": "100"},
+    "ShareIn": {"readers": "me"},
 }
 
 
@@ -250,6 +270,7 @@ def test_lists_tell_nothing_of_what_is_outside(foreign, role):
         "foreign-host",
         "foreign-account.vision-lab",
         "foreign-reason",
+        "foreign-report",
         "foreigner",
     }
     call = someone(role)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 from django import forms
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from access.models import AccessRule, Group, User
 from access.roles import Role
+from dashboard.admin.base import MOST_COUNTED
 from dashboard.admin.site import site
 from scheduler import models
 from tests.dashboard.conftest import person
@@ -320,3 +324,53 @@ def posted(form):
             continue
         found[bound.name] = "on" if value is True else str(value)
     return found
+
+
+# --- B45: lists of tables without end -------------------------------------------------------------
+
+
+def queries_of(client, address):
+    with CaptureQueriesContext(connection) as queries:
+        answer = client.get(address)
+    assert answer.status_code == 200
+    return [each["sql"] for each in queries.captured_queries], answer.content.decode()
+
+
+LOG = "/admin/scheduler/auditentry/"
+
+
+@pytest.mark.parametrize("query", ["", "?p=3", "?q=user-7", "?result=refused"])
+def test_b45_the_list_of_a_large_table_opens_by_as_many_bounded_queries(pages, query):
+    def fill(count):
+        models.AuditEntry.objects.bulk_create(
+            models.AuditEntry(
+                at=timezone.now(), actor=f"user-{number % 50}", door=("page", "api")[number % 2],
+                action="quota.set", object_kind="project", result=("done", "refused")[number % 2],
+            )
+            for number in range(count)
+        )  # fmt: skip
+
+    fill(400)
+    pages.get(LOG + query)
+    few, _page = queries_of(pages, LOG + query)
+    fill(MOST_COUNTED + 100)
+    many, page = queries_of(pages, LOG + query)
+    # Then it is read as before: as many queries, each with a bound, and none that looks at every row
+    assert len(many) == len(few)
+    on_log = [sql for sql in many if "scheduler_auditentry" in sql]
+    assert on_log
+    for sql in on_log:
+        assert "LIMIT" in sql, sql
+        assert "DISTINCT" not in sql, sql
+        assert "LIKE" not in sql, sql
+    assert ("user-7" in page) or query.startswith("?result")
+
+
+def test_b45_what_is_beyond_the_counted_pages_is_still_found_by_name(pages):
+    models.AuditEntry.objects.create(at=timezone.now(), actor="early-bird", door="page")
+    models.AuditEntry.objects.bulk_create(
+        models.AuditEntry(at=timezone.now(), actor="someone", door="page")
+        for _ in range(MOST_COUNTED)
+    )
+    _sql, page = queries_of(pages, LOG + "?q=early-bird")
+    assert "early-bird" in page.partition('id="result_list"')[2]

@@ -194,7 +194,7 @@ BUTTONS = {
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
     "alert_rule_silence", "alert_acknowledge", "emergency_end", "node_cordon", "saved_drop",
-    "report_save", "logout", "set_language", "live",
+    "saved_share", "report_save", "logout", "set_language", "live",
 }  # fmt: skip
 
 

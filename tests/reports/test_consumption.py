@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import timedelta
 
 import pytest
 
-from reports import numbers
+from reports import intervals, numbers
 from reports.consumption import ReportRequest, Segment, make_previous, make_report
 from reports.periods import Bucket, divide, make_span, parse_instant, previous_span
 from reports.refused import ReportRefused
@@ -54,15 +56,16 @@ def ledger(db):
 # --- Figures --------------------------------------------------------------------------------------
 
 
-def test_waiting_after_a_preemption_is_not_charged(ledger):
+def test_b31_waiting_after_a_preemption_is_not_charged_and_told_apart(ledger):
     # Given a training of 0.50 in a project without guarantee: 10:00-10:20, preempted, 10:50-11:10
     ledger.project("research", of="dev", quota="0")
     first = ledger.hold(
         "research", "0.50", utc(2026, 11, 2, 10), utc(2026, 11, 2, 10, 20), workload="train"
     )
     second = ledger.hold(
-        "research", "0.50", utc(2026, 11, 2, 10, 50), utc(2026, 11, 2, 11, 10), workload="train"
-    )
+        "research", "0.50", utc(2026, 11, 2, 10, 50), utc(2026, 11, 2, 11, 10), workload="train",
+        asked_us=to_us(utc(2026, 11, 2, 10, 20)),
+    )  # fmt: skip
 
     made = report("2026-11-02T10:00", "2026-11-02T12:00")
 
@@ -71,9 +74,16 @@ def test_waiting_after_a_preemption_is_not_charged(ledger):
     assert hours(made, "over_quota") == {"research": "0.333"}
     assert (first.workload_id, first.attempt) == (second.workload_id, 1)
     assert second.attempt == 2
+    # And the half hour of waiting stands beside its interval, where nothing is summed
+    request = ReportRequest(span=span("2026-11-02T10:00", "2026-11-02T12:00"))
+    listed = intervals.export(visible=WHOLE_CLUSTER, request=request, now=NOW)
+    lines = list(csv.DictReader(io.StringIO(b"".join(listed).decode("utf-8-sig"))))
+    told = [(one["attempt"], one["gpu_hours_in_period"], one["waited_seconds"]) for one in lines]
+    assert told == [("1", "0.167", ""), ("2", "0.167", "1800.000")]
+    assert len({one["workload_id"] for one in lines}) == 1
 
 
-def test_a_guarantee_changed_at_noon_and_the_same_report_a_month_later(ledger):
+def test_b32_a_guarantee_changed_at_noon_and_the_same_report_a_month_later(ledger):
     ledger.department("other").project("a", of="dev", quota="0.30", since=utc(2026, 11, 2))
     ledger.quota("a", "0.60", since=utc(2026, 11, 2, 12))
     ledger.hold("a", "0.40", utc(2026, 11, 2), None)
@@ -113,13 +123,13 @@ def test_b03_from_the_second_of_a_cut_on_what_is_above_it_counts_as_borrowed(led
     assert {numbers.gpu_hours(row.figures.unused) for row in made.rows} == {"0.000"}
 
 
-def test_a_project_made_at_six_deserves_eighteen_hours(ledger):
+def test_b32_a_project_made_at_six_deserves_eighteen_hours(ledger):
     ledger.project("a", of="dev", quota="1", since=utc(2026, 11, 2, 6))
 
     assert hours(report("2026-11-02", "2026-11-03"), "deserved") == {"a": "18.000"}
 
 
-def test_a_moved_project_keeps_its_hours_in_each_department(ledger):
+def test_b32_a_moved_project_keeps_its_hours_in_each_department(ledger):
     # Given a project that moves at 18:00; its running work is booked again by its new department
     ledger.department("ops").project("a", of="dev", quota="0.50", since=utc(2026, 11, 2))
     ledger.hold("a", "0.40", utc(2026, 11, 2), utc(2026, 11, 2, 18))
@@ -218,7 +228,7 @@ def test_a_filter_on_kinds_counts_that_work_alone_and_tells_no_guarantee(ledger)
 # --- Cuts -----------------------------------------------------------------------------------------
 
 
-def test_half_an_hour_on_each_side_of_midnight_in_taipei(ledger):
+def test_b30_half_an_hour_on_each_side_of_midnight_in_taipei(ledger):
     ledger.project("a", of="dev")
     taipei = "Asia/Taipei"
     begin = parse_instant(text="2026-11-01T23:30", zone=taipei)
@@ -241,7 +251,7 @@ CLOCK_CHANGES = [
 
 
 @pytest.mark.parametrize(("begin", "end", "rows", "held"), CLOCK_CHANGES)
-def test_a_day_on_which_clocks_change_is_one_day(ledger, begin, end, rows, held):
+def test_b30_a_day_on_which_clocks_change_is_one_day(ledger, begin, end, rows, held):
     ledger.project("a", of="dev")
     ledger.hold("a", "0.50", utc(2026, 1, 1), None)
     zone = "America/New_York"
@@ -254,7 +264,7 @@ def test_a_day_on_which_clocks_change_is_one_day(ledger, begin, end, rows, held)
     assert set(by_slot(by_hour).values()) == {"0.500"}
 
 
-def test_the_hour_that_comes_twice_is_told_apart_by_its_offset():
+def test_b30_the_hour_that_comes_twice_is_told_apart_by_its_offset():
     labels = [
         slot.label
         for slot in divide(
@@ -291,7 +301,7 @@ def test_a_day_whose_midnight_is_skipped_begins_at_its_first_instant(zone, day):
     assert len(lengths) == 183
 
 
-def test_days_add_up_to_the_month_in_every_zone(ledger):
+def test_b30_days_add_up_to_the_month_in_every_zone(ledger):
     ledger.project("a", of="dev", quota="0.30")
     ledger.hold("a", "0.37", utc(2026, 10, 30, 1, 2, 3), utc(2026, 11, 29, 4, 5, 6))
     for zone in ("Asia/Taipei", "America/New_York", "Asia/Kathmandu"):
@@ -331,7 +341,7 @@ def test_a_period_that_can_not_be_answered_is_refused_in_words(begin, end, word)
         span(begin, end)
 
 
-def test_too_many_rows_are_refused_in_words():
+def test_b45_too_many_rows_are_refused_in_words():
     with pytest.raises(ReportRefused, match="longer step"):
         divide(span=span("2024-11-02", "2026-11-02"), bucket=Bucket.HOUR)
 

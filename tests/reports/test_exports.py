@@ -57,7 +57,7 @@ def recovered(text):
     return text[1:] if text.startswith("'") else text
 
 
-def test_no_cell_of_text_is_a_formula_and_every_name_can_be_recovered(ledger):
+def test_b34_no_cell_of_text_is_a_formula_and_every_name_can_be_recovered(ledger):
     rows = read(b"".join(csv_export.report_csv(report=made())))
 
     assert {recovered(row["name"]) for row in rows} == set(NAMES)
@@ -84,7 +84,7 @@ def test_the_mark_is_there_once_at_byte_zero_however_many_parts(ledger):
     assert b"".join(parts).count(b"\xef\xbb\xbf") == 1
 
 
-def test_a_report_without_rows_has_its_heading(db):
+def test_b45_a_report_without_rows_has_its_heading(db):
     Ledger()
 
     document = b"".join(csv_export.report_csv(report=made()))

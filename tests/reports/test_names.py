@@ -33,7 +33,7 @@ def month(db):
     return ledger
 
 
-def test_deleted_made_again_and_renamed_projects_keep_their_hours(month):
+def test_b33_deleted_made_again_and_renamed_projects_keep_their_hours(month):
     made = report("2026-11-01", "2026-12-01")
 
     assert hours(made) == {
@@ -45,7 +45,7 @@ def test_deleted_made_again_and_renamed_projects_keep_their_hours(month):
     assert len({row.unit.id for row in made.units}) == 3
 
 
-def test_an_old_name_can_be_found_in_the_period_in_which_it_was_borne(month):
+def test_b33_an_old_name_can_be_found_in_the_period_in_which_it_was_borne(month):
     # Given beta, which is called gamma since the 15th, and later for a while delta
     month.rename("beta", "delta", at=utc(2026, 11, 18)).rename(
         "beta", "gamma", at=utc(2026, 11, 19)
@@ -80,7 +80,7 @@ def test_the_page_and_the_search_find_an_old_name(month):
     assert re.search(rf'project={gamma.pk}">gamma</a> <span class="sub">formerly beta', found)
 
 
-def test_the_manager_of_a_new_project_does_not_see_the_old_ones_hours(month):
+def test_b33_the_manager_of_a_new_project_does_not_see_the_old_ones_hours(month):
     manager = Visibility(project_ids=frozenset({month.projects["alpha"].pk}))
 
     made = report("2026-11-01", "2026-12-01", visible=manager)
@@ -99,5 +99,5 @@ def test_totals_and_what_others_lent_are_told_within_ones_scope_only(month):
     assert made.total.beyond is None
 
 
-def test_work_of_a_deleted_user_is_still_counted(month):
+def test_b33_work_of_a_deleted_user_is_still_counted(month):
     assert hours(report("2026-11-01", "2026-12-01", segment=Segment.USER))["gone"] == "7.000"

@@ -48,7 +48,7 @@ def figures():
     return found
 
 
-def test_figures_are_the_same_and_rows_are_bounded(db):
+def test_b45_figures_are_the_same_and_rows_are_bounded(db):
     # Given a day of flickering samples
     flickering()
     before, rows = figures(), models.ActivityInterval.objects.count()

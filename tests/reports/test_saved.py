@@ -6,7 +6,7 @@ import pytest
 from django.core import mail
 from django.test import Client
 
-from access.models import User
+from access.models import AccessRule, User
 from reports import saved, tasks
 from reports.asked import parse_asked
 from reports.consumption import make_report
@@ -61,7 +61,7 @@ def test_a_saved_report_is_what_it_was_when_it_was_made(ledger):
     project.name = "renamed"
     project.save()
 
-    found = saved_reports.read_saved(report_id=number, owner="admin")
+    found = saved_reports.read_saved(report_id=number, reader="admin")
     assert b"".join(saved.saved_csv(saved=found)) == as_made
 
 
@@ -171,3 +171,97 @@ def test_nothing_is_made_for_one_who_is_gone(ledger, time_machine):
 def test_an_unknown_rhythm_is_refused(db):
     with pytest.raises(ReportRefused, match="each day, week or month"):
         plan(every="minute")
+
+
+# --- Sharing --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(ledger):
+    """dan leads the department, mia works in its project, vic elsewhere."""
+    ledger.department("ops").project("web", of="ops")
+    scopes = {
+        "dan": {"role": "department_admin", "department": ledger.departments["dev"]},
+        "mia": {"role": "researcher", "project": ledger.projects["=1+1"]},
+        "vic": {"role": "researcher", "project": ledger.projects["web"]},
+    }
+    for name, rule in scopes.items():
+        user = User.objects.create_user(name, password="x")
+        AccessRule.objects.create(user=user, **rule)
+
+
+def browser(name):
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+def readers_of(number):
+    """Who of all reads a report on its page, its file and over the API, and has it in a list."""
+    found = set()
+    for user in User.objects.all():
+        client = browser(user.username)
+        address = f"/reports/saved/{number}"
+        answers = {
+            client.get(address).status_code,
+            client.get(f"{address}.csv").status_code,
+            client.get(f"/api/v1/reports/saved/{number}").status_code,
+        }
+        assert len(answers) == 1, (user, answers)
+        listed = f'"{address}"' in client.get("/reports/saved").content.decode()
+        rows = client.get("/api/v1/reports/saved").json()["items"]
+        assert listed == (number in [row["id"] for row in rows]) == (answers == {200})
+        found |= {user.username} if answers == {200} else set()
+    return found
+
+
+def save_as(name, readers, query=""):
+    words = "period=custom&from=2026-11-02&to=2026-11-03&zone=UTC" + query
+    answer = browser(name).post(f"/reports/saved/new?{words}", {"name": "x", "readers": readers})
+    if answer.status_code != 302:
+        return answer.status_code
+    return int(answer["Location"].rsplit("/", 1)[-1])
+
+
+def test_a_report_is_read_by_its_owner_by_who_sees_its_units_or_by_all(ledger, admin, people):
+    one = f"&project={ledger.projects['=1+1'].pk}"
+
+    assert readers_of(save_as("admin", "me")) == {"admin"}
+    assert readers_of(save_as("admin", "unit")) == {"admin"}
+    assert readers_of(save_as("admin", "unit", one)) == {"admin", "dan", "mia"}
+    assert readers_of(save_as("admin", "all")) == {"admin", "dan", "mia", "vic"}
+    # What mia saved tells of her project alone, what dan saved of the department
+    assert readers_of(save_as("mia", "unit")) == {"admin", "dan", "mia"}
+    assert readers_of(save_as("dan", "unit")) == {"admin", "dan"}
+    assert readers_of(save_as("vic", "unit")) == {"admin", "vic"}
+
+
+def test_only_a_system_admin_shares_with_everyone_and_only_its_own(ledger, admin, people):
+    assert save_as("dan", "all") == 403
+    assert not models.SavedReport.objects.exists()
+
+    number = save_as("mia", "unit")
+    address = f"/reports/saved/{number}/share"
+    assert browser("mia").post(address, {"readers": "all"}).status_code == 403
+    assert browser("dan").post(address, {"readers": "me"}).status_code == 404
+    assert browser("mia").post(address, {"readers": "me"}).status_code == 302
+    assert readers_of(number) == {"mia"}
+    entries = models.AuditEntry.objects.filter(action="report.share").order_by("id")
+    told = entries.values_list("actor", "after")
+    assert list(told) == [("mia", {"readers": "unit"}), ("mia", {"readers": "me"})]
+
+
+def test_who_loses_a_role_no_longer_reads_what_was_shared_with_it(ledger, admin, people):
+    number = save_as("admin", "unit", f"&project={ledger.projects['=1+1'].pk}")
+    AccessRule.objects.filter(user__username="mia").delete()
+    assert readers_of(number) == {"admin", "dan"}
+
+
+def test_what_a_schedule_makes_is_read_by_whom_it_names(ledger, admin, people, time_machine):
+    browser("mia").post(
+        "/reports/saved/new?by=project", {"name": "d", "every": "day", "readers": "unit"}
+    )
+    models.ReportSchedule.objects.update(next_at=NOW)
+    time_machine.move_to(NOW, tick=False)
+    tasks.make_due_reports()
+    assert readers_of(models.SavedReport.objects.get().pk) == {"admin", "dan", "mia"}

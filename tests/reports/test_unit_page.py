@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from access.models import AccessRule, User
+from scheduler import models
+from tests.dashboard.scene import lay_scene
 from tests.reports.ledgers import Ledger
 
 
@@ -58,3 +61,92 @@ def test_units_of_others_do_not_exist(ledger):
     # Its own department's page tells of the whole department, which is not its own
     assert client.get(f"/departments/{ledger.departments['ops'].slug}").status_code == 404
     assert client.get("/projects/none").status_code == 404
+
+
+@pytest.fixture
+def lab(db):
+    """The cluster of the dashboard's tests, and who looks at it."""
+    lay_scene(now=timezone.now())
+    return {
+        project.name: project for project in models.Project.objects.select_related("department")
+    }
+
+
+def page_of(client, unit):
+    kind = "projects" if isinstance(unit, models.Project) else "departments"
+    answer = client.get(f"/{kind}/{unit.slug}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_unit_page_says_what_is_held_what_may_be_borrowed_and_who_takes_it_back(lab):
+    admin = client_of(User.objects.create_superuser("admin", password="x"))
+    # Given nlp-lab within its guarantee, dev-train 3.00 above it in a department above its own
+    within = page_of(admin, lab["nlp-lab"])
+    borrows = page_of(admin, lab["dev-train"])
+    department = page_of(admin, lab["dev-train"].department)
+
+    assert "nlp-lab holds 6.25 of 10.00 guaranteed. It may borrow, up to 16.00 in all." in within
+    assert "Nothing it holds can be taken by others." in within
+    assert f'data-project="{lab["nlp-lab"].pk}"' in within
+    # Then whoever has unused guarantee, in whatever department, is named, the largest first
+    told = "Other projects that ask for their guarantee can take back 3.00 of it."
+    assert told in borrows
+    unused = borrows.partition("Guarantees that are unused now: ")[2].partition("</p>")[0]
+    assert "nlp-lab 3.75" in unused
+    assert "dev-train" not in unused
+    assert "Other departments that ask for their guarantee" in department
+
+
+def test_a_project_that_borrows_from_siblings_alone_gives_back_to_them(lab):
+    admin = client_of(User.objects.create_superuser("admin", password="x"))
+    # Given the department guaranteed more than it holds
+    models.DepartmentQuota.objects.filter(department=lab["dev-train"].department).update(
+        quota_mgpu=40_000, limit_mgpu=50_000
+    )
+    told = page_of(admin, lab["dev-train"])
+    assert "Projects of its department that ask for their guarantee can take back 3.00" in told
+    assert "nlp-lab" not in told.partition("Guarantees that are unused now")[2].partition("</p>")[0]
+
+
+def test_a_unit_page_lists_its_living_work_its_rules_and_its_share(lab):
+    admin = client_of(User.objects.create_superuser("admin", password="x"))
+    models.IdlePolicy.objects.create(
+        department=lab["nlp-lab"].department, kind="training", idle_limit_s=1800
+    )
+    html = page_of(admin, lab["nlp-lab"])
+    work = html.partition('id="h-work"')[2].partition("</section>")[0]
+    rules = html.partition('id="h-unit-rules"')[2].partition("</section>")[0]
+    assert "nlp-pre" in work
+    assert "llama-sft" not in work
+    assert "by its department: 30 min" in rules
+    assert "sharebar" in rules
+
+
+def test_members_are_told_to_those_who_give_roles_there_alone(lab):
+    project, other = lab["nlp-lab"], lab["vision-lab"]
+    for name, role, scope in (
+        ("mia", "researcher", {"project": project}),
+        ("ida", "project_admin", {"project": project}),
+        ("dan", "department_admin", {"department": project.department}),
+        ("vic", "researcher", {"project": other}),
+    ):
+        user = User.objects.create_user(name, password="x")
+        AccessRule.objects.create(user=user, role=role, **scope)
+
+    def members(name):
+        html = page_of(client_of(User.objects.get(username=name)), project)
+        return re.findall(r'<td class="nm">(\w+)</td>', html.partition('id="h-members"')[2])
+
+    assert members("mia") == []
+    assert members("ida") == ["ida", "mia", "dan"]
+    assert members("dan") == ["ida", "mia", "dan"]
+
+
+def test_a_member_of_one_project_reads_of_no_other_there(lab):
+    mia = User.objects.create_user("mia", password="x")
+    AccessRule.objects.create(user=mia, role="researcher", project=lab["dev-train"])
+    html = page_of(client_of(mia), lab["dev-train"]).partition("<main")[2]
+    assert "dev-train holds" in html
+    for name in lab.keys() - {"dev-train"}:
+        assert name not in html

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from scheduler.management.verify.by_hand import FIGURES, Account, Stretch, add, hours, work_out
 from scheduler.management.verify.readers import Process, Processes, boot_error_s, settle
@@ -25,6 +26,8 @@ IN_CSV = {
     "idle": "gpu_idle_hours",
     "unknown": "gpu_unknown_hours",
 }
+#: The page's own document, and the API's.
+DOCUMENTS = ("/reports/consumption.json", "/api/v1/reports/consumption")
 _ROW = re.compile(r'<tr\sdata-row="([^"]+)">(.*?)</tr>', re.DOTALL)
 _CELL = re.compile(r'data-cell="(\w+)"(?: title="([^"]*) h")?[^>]*>([^<]*)<')
 
@@ -77,7 +80,7 @@ class Script:
 
 
 def equals_by_hand(script: Script, end: datetime) -> None:
-    """Check page, CSV and JSON of the script's time, by project and by department."""
+    """Check page, CSV, JSON and API of the script's time, by project and by department."""
     accounts = _accounts(script, end)
     by_hand = {name: work_out(one, begin=script.begin, end=end) for name, one in accounts.items()}
     departments = {unit.name: unit.department for unit in script.units}
@@ -156,38 +159,57 @@ def _check_files(
     rows: Mapping[str, dict[str, int]],
     total: dict[str, int],
 ) -> None:
-    stage = script.stage
     lines = {line["name"]: line for line in _lines(script, end, "consumption", by=by)}
-    document = stage.browser.get(
-        "/reports/consumption.json", asked(script, end) | {"by": by}
-    ).json()
-    exact = {row["name"]: row["exact"] for row in document["units"]}
+    _compare_hours(script, rows, lines, "CSV /reports/consumption.csv")
+    for path in DOCUMENTS:
+        answer = script.stage.browser.get(path, asked(script, end) | {"by": by})
+        document = answer.json()
+        units = {unit["name"]: unit for unit in document["units"]}
+        _compare_exact(script, rows, units, path)
+        _compare_hours(script, rows, units, say("JSON {path}", path=path))
+        _compare(
+            script,
+            say("total by {by}, exact", by=by),
+            {figure: str(total[figure]) for figure in FIGURES},
+            {figure: str(document["total"]["exact"][figure]) for figure in FIGURES},
+            say("JSON {path}, in mGPU times microseconds", path=path),
+        )
+
+
+def _compare_exact(
+    script: Script,
+    rows: Mapping[str, dict[str, int]],
+    units: Mapping[str, Mapping[str, Any]],
+    path: str,
+) -> None:
     for name, row in rows.items():
-        called = stage.scene.called(name)
+        exact = units.get(script.stage.scene.called(name), {}).get("exact", {})
         _compare(
             script,
             say("{name}, exact", name=name),
             {figure: str(row[figure]) for figure in FIGURES},
-            {figure: str(exact.get(called, {}).get(figure, 0)) for figure in FIGURES},
-            say("JSON {path}, in mGPU times microseconds", path="/reports/consumption.json"),
+            {figure: str(exact.get(figure, 0)) for figure in FIGURES},
+            say("JSON {path}, in mGPU times microseconds", path=path),
         )
+
+
+def _compare_hours(
+    script: Script,
+    rows: Mapping[str, dict[str, int]],
+    told: Mapping[str, Mapping[str, Any]],
+    where: Said | str,
+) -> None:
+    """Hold hours as text, by name of the unit, against those worked out by hand."""
+    nothing = hours(0, places=3)
+    for name, row in rows.items():
+        seen = told.get(script.stage.scene.called(name), {})
         _compare(
             script,
             name,
             {figure: hours(row[figure], places=3) for figure in FIGURES},
-            {
-                figure: lines.get(called, {}).get(column, hours(0, places=3))
-                for figure, column in IN_CSV.items()
-            },
-            "CSV /reports/consumption.csv",
+            {figure: str(seen.get(column, nothing)) for figure, column in IN_CSV.items()},
+            where,
         )
-    _compare(
-        script,
-        say("total by {by}, exact", by=by),
-        {figure: str(total[figure]) for figure in FIGURES},
-        {figure: str(document["total"]["exact"][figure]) for figure in FIGURES},
-        say("JSON {path}, in mGPU times microseconds", path="/reports/consumption.json"),
-    )
 
 
 def _check_page(
@@ -224,7 +246,11 @@ def _check_page(
 
 
 def _compare(
-    script: Script, name: str, wanted: dict[str, str], seen: dict[str, str], where: str
+    script: Script,
+    name: Said | str,
+    wanted: dict[str, str],
+    seen: dict[str, str],
+    where: Said | str,
 ) -> None:
     def told(values: dict[str, str]) -> Said:
         return say(

@@ -5,8 +5,8 @@ import { gpu as asGpu, quota as asQuota } from "../lib/format.js";
 import { format, gettext } from "../lib/i18n.js";
 import { colorClass } from "./names.js";
 
-const PITCH = 36;
-const BAR = 9;
+/** Height of a row and of its bar, in a list and alone. */
+const SIZES = { small: { pitch: 36, bar: 9 }, large: { pitch: 58, bar: 24 } };
 const TOP = 20;
 const RIGHT = 86;
 /** A limit above this many times the largest other figure would squash the rest: the axis is cut. */
@@ -16,10 +16,17 @@ const GUARANTEE = 100_000;
 const TWICE = 2 * GUARANTEE;
 
 export class QuotaBars {
-  /** @param {HTMLElement} host @param {{parts: any}} store @param {{prefix: string, percent?: boolean, only?: string}} options */
-  constructor(host, store, { prefix, percent = false, only = "" }) {
+  /**
+   * `wanted`: which rows of the tree may be shown at all.
+   * @param {HTMLElement} host @param {{parts: any}} store
+   * @param {{prefix: string, percent?: boolean, only?: string, size?: "small" | "large", wanted?: (row: any) => boolean}} options
+   */
+  constructor(host, store, { prefix, percent = false, only = "", size = "small", wanted = () => true }) {
     this.percent = percent;
     this.only = only;
+    this.wanted = wanted;
+    this.pitch = SIZES[size].pitch;
+    this.bar = SIZES[size].bar;
     this.host = host;
     this.store = store;
     this.prefix = prefix;
@@ -44,10 +51,10 @@ export class QuotaBars {
 
   /** Show the tree as it is now. */
   show() {
-    const chosen = choose(this.store.parts.quota?.rows ?? [], this.only);
+    const chosen = choose((this.store.parts.quota?.rows ?? []).filter(this.wanted), this.only);
     const rows = this.percent ? chosen.map(ofGuarantee) : chosen;
     this.most = this.percent ? TWICE : axisEnd(rows);
-    const height = TOP + rows.length * PITCH;
+    const height = TOP + rows.length * this.pitch;
     set(this.root, { viewBox: `0 0 ${this.width} ${height}`, height });
     this.#axis(height);
     const seen = new Set();
@@ -55,7 +62,7 @@ export class QuotaBars {
       const key = `${row.dept}:${row.id}`;
       seen.add(key);
       if (!this.rows.has(key)) this.rows.set(key, this.#add(row));
-      this.#paint(this.rows.get(key), row, TOP + index * PITCH);
+      this.#paint(this.rows.get(key), row, TOP + index * this.pitch);
     });
     for (const [key, parts] of this.rows) {
       if (seen.has(key)) continue;
@@ -89,12 +96,12 @@ export class QuotaBars {
       group,
       title: make("title"),
       name: make("text", { class: row.dept ? "dn" : null, x: row.dept ? 0 : 14 }),
-      track: make("rect", { class: "track", height: BAR, rx: 2 }),
-      guaranteed: make("rect", { class: "guaranteed", height: BAR, rx: 2 }),
-      busy: make("rect", { class: "busy", height: BAR, rx: 2 }),
-      idle: make("rect", { height: BAR, fill: `url(#${this.prefix}-${row.dept ? "pcd" : colorClass(row.color)})` }),
+      track: make("rect", { class: "track", height: this.bar, rx: 2 }),
+      guaranteed: make("rect", { class: "guaranteed", height: this.bar, rx: 2 }),
+      busy: make("rect", { class: "busy", height: this.bar, rx: 2 }),
+      idle: make("rect", { height: this.bar, fill: `url(#${this.prefix}-${row.dept ? "pcd" : colorClass(row.color)})` }),
       under: make("rect", { class: "under", height: 3, rx: 1.5 }),
-      tick: make("rect", { class: "tick", width: 2, height: BAR + 8 }),
+      tick: make("rect", { class: "tick", width: 2, height: this.bar + 8 }),
       bracket: make("path", { class: "bracket" }),
       held: make("text", { "text-anchor": "end" }),
       over: make("text", { class: "ov", "text-anchor": "end" }),
@@ -110,23 +117,24 @@ export class QuotaBars {
 
   #paint(parts, row, top) {
     const y = top + 9;
+    const middle = y + this.bar / 2;
     const zero = this.#x(0);
     const busy = row.held - row.idle;
     text(parts.name, short(row.name, this.left));
-    set(parts.name, { y: top + 17 });
-    if (parts.bullet) set(parts.bullet, { cy: top + 13.5 });
+    set(parts.name, { y: middle + 3.5 });
+    if (parts.bullet) set(parts.bullet, { cy: middle });
     text(parts.title, inWords(row));
     const trackEnd = row.limit === null ? this.most : row.limit;
     set(parts.track, { x: zero, y, width: row.known ? this.#x(trackEnd) - zero : 0 });
     set(parts.guaranteed, { x: zero, y, width: this.#x(row.quota) - zero });
     set(parts.busy, { x: zero, y, width: this.#x(busy) - zero });
     set(parts.idle, { x: this.#x(busy), y, width: this.#x(row.held) - this.#x(busy) });
-    set(parts.under, { x: this.#x(row.held - row.over), y: y + BAR + 2, width: this.#x(row.held) - this.#x(row.held - row.over) });
+    set(parts.under, { x: this.#x(row.held - row.over), y: y + this.bar + 2, width: this.#x(row.held) - this.#x(row.held - row.over) });
     set(parts.tick, { x: this.#x(row.quota) - 1, y: y - 4, visibility: row.known ? null : "hidden" });
     this.#limit(parts, row, y);
     const borrows = row.over > 0;
-    set(parts.held, { x: this.width, y: top + (borrows ? 13 : 17) });
-    set(parts.over, { x: this.width, y: top + 26 });
+    set(parts.held, { x: this.width, y: middle + (borrows ? -0.5 : 3.5) });
+    set(parts.over, { x: this.width, y: middle + 12.5 });
     if (this.percent) return this.#inPercent(parts, row, borrows);
     text(parts.num, asGpu(row.held));
     text(parts.num2, row.known ? ` / ${asQuota(row.quota)}` : "");
@@ -144,8 +152,8 @@ export class QuotaBars {
     const shown = row.known && row.limit !== null && row.limit !== row.quota;
     if (!shown) return set(parts.bracket, { d: null });
     const x = this.#x(row.limit);
-    const cut = row.limit > this.most ? `M${x - 9} ${y - 3}l3 ${BAR / 2 + 3}l-3 ${BAR / 2 + 3}` : "";
-    set(parts.bracket, { d: `M${x - 3} ${y - 3}h3v${BAR + 6}h-3${cut}` });
+    const cut = row.limit > this.most ? `M${x - 9} ${y - 3}l3 ${this.bar / 2 + 3}l-3 ${this.bar / 2 + 3}` : "";
+    set(parts.bracket, { d: `M${x - 3} ${y - 3}h3v${this.bar + 6}h-3${cut}` });
   }
 
   #defs() {
