@@ -59,7 +59,8 @@ def endpoints() -> str:
 
 
 def _endpoint(path: str, method: str, found: Mapping[str, Any]) -> str:
-    about = str(found.get("description") or found.get("summary") or "").strip()
+    said = (str(found.get(name) or "").strip() for name in ("summary", "description"))
+    about = " ".join(text if text.endswith(".") else f"{text}." for text in said if text)
     lines = [f"### `{method.upper()} {path}`", "", about]
     for each in found.get("parameters", ()):
         told = each.get("description") or each.get("schema", {}).get("description") or ""

@@ -22,10 +22,13 @@ _REASON_NUMBERS: dict[Reason, Numbers] = {
     Reason.NO_MATCHING_NODE: {"requested": 9000, "lacks": {"devices": 8}},
     Reason.INSUFFICIENT_RESOURCES: {"free": 100, "requested": 300, "lacks": {"gpu": 1}},
     Reason.FRAGMENTED: {"free": 900, "largest": 300, "requested": 500},
-    Reason.RESERVED: {},
-    Reason.NOMINATED: {},
-    Reason.BACKING_OFF: {"next_try_at_us": int(_NEXT_TRY.timestamp()) * 1_000_000},
 }  # fmt: skip
+#: Of every other reason.
+_NUMBERS: Numbers = {
+    "level": Level.DEPARTMENT,
+    "requested": 90,
+    "next_try_at_us": int(_NEXT_TRY.timestamp()) * 1_000_000,
+}
 _EVENT_PARAMS: dict[str, object] = {
     "by": "lin",
     "placements": [{"node": "card-01", "devices": [0]}],
@@ -71,7 +74,9 @@ def list_reasons() -> tuple[ReasonEntry, ...]:
     """Return every reason to wait, with an example of its sentences."""
     found = []
     for reason in Reason:
-        said = why_waiting(code=reason, numbers=_REASON_NUMBERS[reason], queue="dev-test")
+        said = why_waiting(
+            code=reason, numbers=_REASON_NUMBERS.get(reason, _NUMBERS), queue="dev-test"
+        )
         found.append(
             ReasonEntry(code=reason.value, why=plain(said.why), runs_when=plain(said.runs_when))
         )
