@@ -168,3 +168,19 @@ def test_amounts_are_read_and_shown_exactly():
             parse_gpu(text)
     with pytest.raises(ValueError, match="whole"):
         replica_request(1_500)
+
+
+def test_wait_ends_when_it_is_so_and_says_why_it_is_not(typed):
+    typed("submit -p bio-fold -n too-wide -g 9 -- python train.py")
+    code, said, _ = typed("wait too-wide --for pending")
+    assert (code, said) == (0, "bio-fold/too-wide is pending.\n")
+    code, _, complained = typed("wait too-wide --for running --within 0.1")
+    assert code == 1
+    assert "bio-fold/too-wide is pending." in complained
+
+
+def test_without_a_server_it_says_how_to_sign_in(typed, monkeypatch):
+    monkeypatch.delenv("TIDEGATE_URL")
+    code, _, complained = typed("list")
+    assert code == 3
+    assert "tidegate login" in complained
