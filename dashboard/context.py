@@ -19,6 +19,8 @@ from scheduler.queries.notices import count_unread
 
 THEME_COOKIE = "tidegate_theme"
 THEMES = ("light", "dark")
+#: Under which a request keeps what was found for it.
+KEPT = "tidegate_frame"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,14 @@ class NavItem:
 
 
 def frame(request: HttpRequest) -> dict[str, object]:
+    """Return the frame's values; a page that is made of several templates asks for them once."""
+    kept: dict[str, object] | None = vars(request).get(KEPT)
+    if kept is None:
+        kept = vars(request)[KEPT] = _frame(request)
+    return dict(kept)
+
+
+def _frame(request: HttpRequest) -> dict[str, object]:
     """Return the frame's values; for someone who is not signed in only language and theme."""
     theme = request.COOKIES.get(THEME_COOKIE, "")
     values: dict[str, object] = {

@@ -13,12 +13,15 @@ SLOW = 20_000
 #: What is checked for accessibility.
 PAGES = (
     "/",
+    "/map?group=department&color=type",
+    "/map?table=1",
     "/nodes",
     "/quotas",
     "/workloads",
     "/workloads/new",
     "/inference",
     "/decisions",
+    "/search?q=unit",
     "/idle",
     "/reports?period=7d&step=day&compare=1",
     "/reports/intervals",

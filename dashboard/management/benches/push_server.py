@@ -46,6 +46,7 @@ def _state(scope: Scope) -> Loaded:
         "ut": {},
         "pr": {},
         "act": [],
+        "kpi": {"util": None},
     }
     return Loaded(parts=parts, at_ms=now_ms, cycle=_step, last_cycle_ms=now_ms)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from dashboard.launch.install import ROOT
 
 READY = re.compile(r"ready at (http://\S+)")
-START_S = 240.0
+START_S = 600.0
 END_S = 60.0
 
 
