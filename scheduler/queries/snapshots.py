@@ -30,6 +30,8 @@ class Loaded:
     replicas: dict[int, models.Replica] = field(default_factory=dict)
     nodes: dict[str, models.Node] = field(default_factory=dict)
     devices: dict[tuple[str, int], models.Device] = field(default_factory=dict)
+    #: Emergency controls that were not ended, for what is not in the tables yet.
+    controls: tuple[emergency.Control, ...] = ()
 
 
 class Keep:
@@ -181,6 +183,7 @@ def _load_pool(*, pool: models.NodePool, cluster: models.Cluster, rows: _Rows) -
         replicas=replicas,
         nodes={node.name: node for node in nodes},
         devices=devices,
+        controls=rows.controls,
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from scheduler import models
+from scheduler.core import emergency
 from scheduler.core import preview as core
 from scheduler.core.instants import to_us
 from scheduler.core.plan import Start
 from scheduler.core.preview import Preview
-from scheduler.core.snapshot import Snapshot, Workload
+from scheduler.core.snapshot import KeptBack, Snapshot, Workload
+from scheduler.core.vocabulary import Phase
 from scheduler.queries import decision_words, reasons, snapshots
 from scheduler.queries.quota_preview import Loss, Seen, Touched
 from scheduler.queries.reasons_for import why_for
@@ -65,6 +67,7 @@ def preview_submission(
     if project is None or not models.NodePool.objects.filter(pk=pool_id).exists():
         return None
     loaded = snapshots.load_pool(pool_id=pool_id)
+    asked = replace(asked, kept_back=_kept_back(loaded, asked, project))
     at = to_us(now)
     before = core.preview(snapshot=loaded.snapshot, policy=loaded.policy, now_us=at)
     after = core.preview(
@@ -93,6 +96,20 @@ def preview_submission(
         touches_others=seen.hides([each.workload_id for each in difference.interruptions]),
         reason=reason,
     )
+
+
+def _kept_back(
+    loaded: snapshots.Loaded, asked: Workload, project: models.Project
+) -> KeptBack | None:
+    """Return what would keep a submission back: an emergency control over its scope."""
+    subject = emergency.Subject(
+        workload_id=asked.id,
+        project_id=project.pk,
+        department_id=project.department_id,
+        kind=asked.kind,
+        phase=Phase.PENDING,
+    )
+    return emergency.kept_back(loaded.controls, subject)
 
 
 def preview_drain(*, visible: Visibility, node_id: int, now: datetime) -> DrainPreview | None:

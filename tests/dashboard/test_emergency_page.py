@@ -153,3 +153,17 @@ def test_what_the_api_answers_is_what_the_page_shows(scene, client):
     assert root.get("/emergency").json() == []
     [past] = root.get("/emergency?which=past").json()
     assert past["ended_by"] == "system"
+
+
+def test_a_submission_that_is_tried_out_is_told_that_starts_are_paused(scene, client, admin):
+    root = Api(User.objects.create_superuser("root", password="admin-of-tests"))
+    asked = {
+        "project_id": named("nlp-lab").pk, "name": "mine", "kind": "training",
+        "command": ["true"], "request_mgpu": 90,
+    }  # fmt: skip
+    assert root.post("/workloads/preview", asked).json()["outcome"] != "waits"
+    client.force_login(admin)
+    pause(client)
+    told = root.post("/workloads/preview", asked).json()
+    assert told["outcome"] == "waits"
+    assert "paused in the whole cluster" in str(told)
