@@ -292,6 +292,9 @@ PROBLEMS: dict[str, str | Promise] = {
         "“{name}” is no model name: use letters, digits and . _ : / @ -, at most 200, beginning "
         "with a letter or digit."
     ),
+    "bad_deadline": _("Choose a time in the next 30 days, or none."),
+    "drained_already": _("{name} is being emptied already."),
+    "not_drained": _("{name} is not being emptied."),
     "metric_name": _(
         "A metric's name has 1 to 64 letters, digits, dots, dashes, slashes and underscores, and begins "
         "with a letter or digit."

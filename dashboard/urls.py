@@ -93,6 +93,7 @@ urlpatterns = [
     path("manage/", include("dashboard.manage_urls")),
     path("nodes", nodes.nodes, name="nodes"),
     path("nodes/cordon", nodes.cordon, name="node_cordon"),
+    path("nodes/drain", nodes.drain, name="node_drain"),
     path("nodes/emptying", nodes.emptying, name="node_emptying"),
     path("nodes/<str:node_name>/<int:index>", nodes.device, name="device"),
     path("decisions", decisions.decisions, name="decisions"),

@@ -15,8 +15,12 @@ from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES, ErrorOut
 from dashboard.api.pools import pool_named
 from dashboard.api.shapes import LossOut, NamedWorkload
+from dashboard.api.submission import Strict
+from scheduler.core.drain import AtDeadline, Stay
+from scheduler.operations import drains
 from scheduler.operations import nodes as operations
 from scheduler.operations.refused import NotFound
+from scheduler.queries import drains as drain_queries
 from scheduler.queries import nodes as queries
 from scheduler.queries import what_if
 
@@ -64,6 +68,59 @@ class DrainPreviewOut(Schema):
     waits: list[NamedWorkload]
     interrupts: list[LossOut]
     touches_others: bool
+
+
+class DrainIn(Strict):
+    """How a node is to be emptied. ``at_deadline``: what becomes of what is still there then."""
+
+    deadline: lists.Instant | None = None
+    at_deadline: AtDeadline = AtDeadline.WAIT
+
+
+class LeftOut(Schema):
+    """A workload that is still there: it leaves, is to be replaced first, or is waited for."""
+
+    id: int
+    name: str
+    project: str
+    replicas: int
+    stay: Stay
+    reason_code: str
+
+
+class DrainOut(Schema):
+    """How far the emptying of a node is. ``found``: the workloads that were there when it began."""
+
+    began_at: datetime
+    began_by: str
+    deadline: datetime | None
+    at_deadline: AtDeadline
+    emptied_at: datetime | None
+    found: int
+    left: list[LeftOut]
+
+    @staticmethod
+    def of(row: drain_queries.Drain) -> DrainOut:
+        """Return a drain as it is answered."""
+        return DrainOut(
+            began_at=row.began_at,
+            began_by=row.began_by,
+            deadline=row.deadline,
+            at_deadline=row.at_deadline,
+            emptied_at=row.emptied_at,
+            found=row.found,
+            left=[
+                LeftOut(
+                    id=each.id,
+                    name=each.name,
+                    project=each.project_name,
+                    replicas=each.replicas,
+                    stay=each.stay,
+                    reason_code=each.reason_code,
+                )
+                for each in row.left
+            ],
+        )
 
 
 @router.get("", response={200: lists.Page[NodeOut], **READS}, summary="List nodes")
@@ -118,3 +175,37 @@ def drain_preview(request: HttpRequest, node_id: lists.Id) -> DrainPreviewOut:
         interrupts=[LossOut.of(each) for each in found.losses],
         touches_others=found.touches_others,
     )
+
+
+@router.get(
+    "/{node_id}/drain",
+    response={200: DrainOut, 403: ErrorOut, **READS},
+    summary="How far its emptying is",
+)
+def drain_progress(request: HttpRequest, node_id: lists.Id) -> DrainOut:
+    """What has left and what is still there, and why; 404 where it is not being emptied."""
+    operations.require_nodes(who(request).authority)
+    found = drain_queries.list_drains().get(node_id)
+    if found is None:
+        raise NotFound("drain")
+    return DrainOut.of(found)
+
+
+@router.post("/{node_id}/drain", response={202: DrainOut, **WRITES}, summary="Drain a node")
+def drain(request: HttpRequest, node_id: lists.Id, given: DrainIn) -> Status[DrainOut]:
+    """Nothing new comes; what is there leaves, is replaced first, or is waited for."""
+    drains.begin_drain(
+        node_id=node_id,
+        deadline=given.deadline,
+        at_deadline=given.at_deadline,
+        authority=who(request).authority,
+        now=timezone.now(),
+    )
+    return Status(202, DrainOut.of(drain_queries.list_drains()[node_id]))
+
+
+@router.post("/{node_id}/undrain", response={204: None, **WRITES}, summary="End a drain")
+def undrain(request: HttpRequest, node_id: lists.Id) -> Status[None]:
+    """New work may come again; what has left is not called back."""
+    drains.end_drain(node_id=node_id, authority=who(request).authority, now=timezone.now())
+    return Status(204, None)

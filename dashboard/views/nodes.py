@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,12 +13,16 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard import problems
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
+from scheduler.core.drain import AtDeadline
+from scheduler.operations import drains
 from scheduler.operations import nodes as operations
 from scheduler.operations.authority import Action
-from scheduler.operations.refused import NotFound
+from scheduler.operations.refused import NotFound, Refused
 from scheduler.queries import devices as device_queries
+from scheduler.queries import drains as drain_queries
 from scheduler.queries import nodes as node_queries
 from scheduler.queries import what_if
 
@@ -28,7 +34,12 @@ def nodes(request: HttpRequest) -> HttpResponse:
     rows = node_queries.list_nodes(
         visible=signed_in.visible_to(request), pool_name=request.GET.get("pool", "")
     )
-    context = {"rows": rows, "may_change": signed_in.authority(request).may(Action.NODES)}
+    may_change = signed_in.authority(request).may(Action.NODES)
+    emptied = drain_queries.list_drains() if may_change else {}
+    context = {
+        "rows": [(row, emptied.get(row.node.id)) for row in rows],
+        "may_change": may_change,
+    }
     return render(request, "dashboard/nodes.html", context)
 
 
@@ -55,6 +66,37 @@ def cordon(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
+@require_POST
+def drain(request: HttpRequest) -> HttpResponse:
+    """Begin to empty a node, or let work come again."""
+    _admins_only(request)
+    node_id = optional_int(request.POST.get("node")) or 0
+    authority, now = signed_in.authority(request), timezone.now()
+    try:
+        if request.POST.get("end") == "yes":
+            node = drains.end_drain(node_id=node_id, authority=authority, now=now)
+            said = _("{name} gets new work again.")
+        else:
+            minutes = optional_int(request.POST.get("minutes")) or 0
+            node = drains.begin_drain(
+                node_id=node_id,
+                deadline=now + timedelta(minutes=minutes) if minutes else None,
+                at_deadline=AtDeadline.STOP if request.POST.get("stop") else AtDeadline.WAIT,
+                authority=authority,
+                now=now,
+            ).node
+            said = _("{name} is being emptied.")
+    except NotFound as missing:
+        raise Http404 from missing
+    except Refused as refused:
+        for each in refused.problems:
+            messages.error(request, problems.in_words(each))
+        return redirect("nodes")
+    messages.success(request, said.format(name=node.name))
+    return redirect(f"{reverse('nodes')}?pool={node.pool.name}#{node.name}")
+
+
+@login_required
 @require_GET
 def emptying(request: HttpRequest) -> HttpResponse:
     """Answer who would go on elsewhere, who would wait and whom that would interrupt without a node."""
@@ -67,7 +109,10 @@ def emptying(request: HttpRequest) -> HttpResponse:
     )
     if found is None:
         raise Http404
-    return render(request, "dashboard/partials/_emptying.html", {"preview": found, "at": now})
+    node_id = optional_int(request.GET.get("node")) or 0
+    context = {"preview": found, "at": now, "node_id": node_id}
+    context["draining"] = node_id in drain_queries.list_drains()
+    return render(request, "dashboard/partials/_emptying.html", context)
 
 
 def _admins_only(request: HttpRequest) -> None:

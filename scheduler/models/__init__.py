@@ -7,6 +7,7 @@ from scheduler.models.assets import Asset, SealedSecret, WorkloadAsset
 from scheduler.models.audit import AuditEntry
 from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, Node, NodePool
 from scheduler.models.demo_day import DemoDay
+from scheduler.models.drains import NodeDrain
 from scheduler.models.emergency import EmergencyControl
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
@@ -68,6 +69,7 @@ __all__ = [
     "IdlePolicy",
     "InferenceService",
     "Node",
+    "NodeDrain",
     "NodePool",
     "Nomination",
     "NoticeChannel",

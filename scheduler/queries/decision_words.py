@@ -30,6 +30,7 @@ VERB_TONES = {
     "stop": "",
     "deny": "",
     "scale": "acc",
+    "drain": "over",
     "idle_stop": "over",
     "runtime_stop": "over",
     "quota": "acc",
@@ -49,6 +50,7 @@ def verb_name(verb: str) -> str:
         "stop": _("Stop"),
         "deny": _("Deny"),
         "scale": _("Scale"),
+        "drain": _("Drain"),
         "idle_stop": _("Idle stop"),
         "runtime_stop": _("Time limit"),
         "quota": _("Quota change"),
@@ -140,6 +142,18 @@ def _scale(row: models.Decision, visible: Visibility) -> Phrase:
     )
 
 
+def _drain(row: models.Decision, visible: Visibility) -> Phrase:
+    sentence = _("{workload} leaves {node}, which is emptied by {by}, and starts again elsewhere")
+    if row.params.get("due"):
+        sentence = _("{workload} leaves {node}: the time that {by} set for emptying it is over")
+    return phrase(
+        sentence,
+        workload=_subject(row),
+        node=strong(row.params.get("node") or "?"),
+        by=str(row.params.get("by") or "?"),
+    )
+
+
 def _idle_stop(row: models.Decision, visible: Visibility) -> Phrase:
     return phrase(
         _("{workload}, idle for {idle} of {limit} allowed"),
@@ -180,6 +194,7 @@ SENTENCES: dict[str, Callable[[models.Decision, Visibility], Phrase]] = {
     "stop": _stop,
     "deny": _deny,
     "scale": _scale,
+    "drain": _drain,
     "idle_stop": _idle_stop,
     "runtime_stop": _runtime_stop,
     "quota": _quota,

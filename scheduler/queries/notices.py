@@ -138,6 +138,12 @@ def _text(row: models.Notification, visible: Visibility) -> Phrase:
         "serve_requested": _("{by} asks to put {workload} into service in {project}."),
         "serve_approved": _("{by} approved {workload} in {project}: it is submitted. {answer}"),
         "serve_declined": _("{by} declined {workload} in {project}. {answer}"),
+        "drain_begun": _drain_begun(params),
+        "drained": _(
+            "{workload} leaves node {node}, which is emptied, and starts again elsewhere."
+        ),
+        "node_emptied": _("Node {node} is empty."),
+        "drain_late": _("Node {node} is not empty, although the time set for that is over."),
         "node_lost": _("Node {node} is lost: it does not answer, and nothing new comes there."),
         "node_back": _("Node {node} is back."),
         "budget_reached": _(
@@ -161,11 +167,17 @@ def _text(row: models.Notification, visible: Visibility) -> Phrase:
     )
 
 
+def _drain_begun(params: Mapping[str, object]) -> str:
+    if "left_s" in params:
+        return _("Node {node}, on which {workload} runs, is emptied within {left}.")
+    return _("Node {node}, on which {workload} runs, is emptied.")
+
+
 #: Codes of which many at a time are one line.
 _MANY = frozenset(
     {
         "work_running", "work_completed", "work_failed", "work_stopped", "work_lost", "moved",
-        "reclaimed", "preempted", "idle_warned", "idle_stop",
+        "reclaimed", "preempted", "idle_warned", "idle_stop", "drained", "drain_begun",
     }
 )  # fmt: skip
 
@@ -179,6 +191,8 @@ def _many(rows: Sequence[models.Notification], visible: Visibility) -> Phrase:
         "work_stopped": _("{n} workloads were stopped: {names}."),
         "work_lost": _("{n} workloads fell below their minimum: {names}."),
         "moved": _("{n} workloads are moved: {names}."),
+        "drained": _("{n} workloads leave nodes that are emptied: {names}."),
+        "drain_begun": _("Nodes on which {n} workloads run are emptied: {names}."),
         "reclaimed": _("{n} workloads were reclaimed by {other}: {names}."),
         "preempted": _("{n} workloads were preempted by {other}: {names}."),
         "idle_warned": _("{n} workloads are idle and will be stopped: {names}."),

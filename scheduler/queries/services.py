@@ -16,7 +16,16 @@ from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
 SERIES = timedelta(hours=1)
-SCALING_CODES = ("scaled", "draining", "cold_start", "waits", "gave_up", "failed_retrying")
+SCALING_CODES = (
+    "scaled",
+    "draining",
+    "replaced",
+    "drained",
+    "cold_start",
+    "waits",
+    "gave_up",
+    "failed_retrying",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

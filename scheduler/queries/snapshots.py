@@ -102,6 +102,12 @@ class _Rows:
         self.keep = keep
         self.controls = core_controls() if cluster.has_controls else ()
         self.nodes = _group(keep.node_rows.read(models.Node.objects.order_by("name")), "pool_id")
+        self.emptied = {
+            node.pk  # type: ignore[attr-defined]
+            for own in self.nodes.values()
+            for node in own
+            if node.draining  # type: ignore[attr-defined]
+        }
         devices = models.Device.objects.order_by("index")
         self.devices = _group(keep.device_rows.read(devices), "node_id")
         self.department_quotas = _group(
@@ -218,7 +224,9 @@ def _core_node(node: models.Node, devices: list[models.Device]) -> facts.Node:
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         labels=node.labels,
-        schedulable=node.state == models.Node.State.READY and not node.cordoned,
+        schedulable=(
+            node.state == models.Node.State.READY and not node.cordoned and not node.draining
+        ),
     )
 
 
@@ -279,20 +287,32 @@ def _kept_workload(
     kept_back = rows.kept_back(
         workload_id=row.pk, project_id=row.project_id, kind=row.kind, phase=row.phase
     )
-    made_of = (row, nominated, kept_back, *(part for replica in replicas for part in replica))
+    surge = _surge(row, own, rows)
+    made_of = (row, nominated, kept_back, surge, *(part for replica in replicas for part in replica))
     return rows.keep.workloads.get(
         row.pk,
         made_of,
-        lambda: replace(_core_workload(row, replicas, nominated), kept_back=kept_back),
+        lambda: replace(_core_workload(row, replicas, nominated, surge), kept_back=kept_back),
     )
+
+
+def _surge(row: models.Workload, own: list[models.Replica], rows: _Rows) -> int:
+    """Return how many replicas a service needs beside those that it has: one for each on a node that is
+    emptied, which goes only when the other answers.
+    """
+    if not rows.emptied or Kind(row.kind) is not Kind.INFERENCE:
+        return 0
+    staying = (replica for replica in own if replica.phase != ReplicaPhase.STOPPING)
+    return sum(replica.node_id in rows.emptied for replica in staying)
 
 
 def _core_workload(
     row: models.Workload,
     replicas: list[tuple[models.Replica, str, tuple[int, ...]]],
     nominated: tuple[facts.Placement, ...],
+    surge: int,
 ) -> facts.Workload:
-    wanted_max, wanted_min = _wanted(row, [replica for replica, _, _ in replicas])
+    wanted_max, wanted_min = _wanted(row, [replica for replica, _, _ in replicas], surge)
     return facts.Workload(
         id=row.pk,
         name=row.name,
@@ -321,13 +341,13 @@ def _core_workload(
     )
 
 
-def _wanted(row: models.Workload, own: list[models.Replica]) -> tuple[int, int]:
+def _wanted(row: models.Workload, own: list[models.Replica], surge: int) -> tuple[int, int]:
     """Return (maximum, minimum) of replicas that are wanted now; a leaving workload wants no more."""
     if row.stop_requested or Phase(row.phase) is Phase.STOPPING:
         live = sum(replica.phase != ReplicaPhase.STOPPING for replica in own)
         return live, min(row.min_replicas, live)
     if Kind(row.kind) is Kind.INFERENCE:
-        return row.desired_replicas, row.min_replicas
+        return row.desired_replicas + surge, row.min_replicas
     return row.max_replicas, row.min_replicas
 
 

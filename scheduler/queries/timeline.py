@@ -184,6 +184,21 @@ def _idle_rule(template: str) -> Callable[[Event, Visibility], Phrase]:
     return sentence
 
 
+def _drained(row: Event, visible: Visibility) -> Phrase:
+    sentence = _("Asked to leave {node}, which is emptied; it starts again elsewhere")
+    if row.params.get("due"):
+        sentence = _("Asked to leave {node}: the time set for emptying it is over")
+    return phrase(sentence, node=strong(row.params.get("node") or "?"))
+
+
+def _replaced(row: Event, visible: Visibility) -> Phrase:
+    return phrase(
+        _("Another replica answers in its place: replica {n} leaves {node}, which is emptied"),
+        n=row.params.get("ordinal", 0),
+        node=strong(row.params.get("node") or "?"),
+    )
+
+
 def _scaled(row: Event, visible: Visibility) -> Phrase:
     after, before = int(row.params.get("to") or 0), row.params.get("from")
     places = {"n": strong(after), "before": str(before)}
@@ -251,6 +266,8 @@ _SENTENCES: dict[str, Callable[[Event, Visibility], Phrase]] = {
     "requested": _by(gettext_noop("Asked for by {by} as a request to serve")),
     "kept": _by(gettext_noop("Kept by {by}: the idle clock begins anew")),
     "scaled": _scaled,
+    "drained": _drained,
+    "replaced": _replaced,
     "draining": _still(gettext_noop("A replica gets no new requests and finishes what it has")),
     "cold_start": _cold_start,
 }
@@ -262,6 +279,7 @@ _TONES = {
     "reclaimed": "evict",
     "preempted": "evict",
     "lost": "evict",
+    "drained": "over",
     "over_memory": "evict",
     "idle_warned": "over",
     "idle_stop": "over",

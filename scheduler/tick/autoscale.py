@@ -18,6 +18,7 @@ from django.db import transaction
 
 from scheduler import events, models
 from scheduler.core import autoscale as core
+from scheduler.core import drain
 from scheduler.core.instants import from_us, to_us
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.telemetry import demand
@@ -67,6 +68,11 @@ class _Scene:
             if replica.phase != ReplicaPhase.STOPPING
             and str(replica.pk) not in self.service.draining
         ]
+
+    @property
+    def lasting(self) -> list[models.Replica]:
+        """Return those of them that are not on a node that is emptied."""
+        return [replica for replica in self.staying if not replica.node.draining]
 
     @property
     def ready(self) -> int:
@@ -128,7 +134,8 @@ def _evaluate(due: Sequence[int], told: demand.Demand, now: datetime) -> bool:
     )
     alive: dict[int, list[models.Replica]] = defaultdict(list)
     rows = models.Replica.objects.filter(workload__service__in=due)
-    for replica in rows.exclude(phase=ReplicaPhase.ENDED).order_by("pk"):
+    living = rows.exclude(phase=ReplicaPhase.ENDED).select_related("node")
+    for replica in living.order_by("pk"):
         alive[replica.workload_id].append(replica)
     changed = False
     for service in services:
@@ -289,8 +296,8 @@ def _forgive_failures(scene: _Scene) -> None:
 def _match_replicas(scene: _Scene, desired: int) -> bool:
     """Send away what is above the number, take back what is below it, end what has drained."""
     _forget_gone(scene)
-    surplus = len(scene.staying) - desired
-    moved = surplus > 0 or (surplus < 0 and bool(scene.service.draining))
+    surplus = len(scene.lasting) - desired
+    moved = surplus > 0 or (surplus < 0 and bool(_may_serve_on(scene)))
     for replica in _choose_to_leave(scene, max(0, surplus)):
         if replica.phase == ReplicaPhase.STARTING:
             _stop(scene, replica)
@@ -299,6 +306,7 @@ def _match_replicas(scene: _Scene, desired: int) -> bool:
             _event(scene, "draining", {"ordinal": replica.ordinal})
     if surplus < 0:
         _take_back(scene, -surplus)
+    moved |= _let_replaced_go(scene, desired)
     for replica in scene.alive:
         if _has_drained(scene, replica):
             _stop(scene, replica)
@@ -320,14 +328,42 @@ def _choose_to_leave(scene: _Scene, count: int) -> list[models.Replica]:
         answers = replica.phase == ReplicaPhase.RUNNING
         return answers, scene.told.replicas.get(replica.pk, 0), -replica.pk
 
-    return sorted(scene.staying, key=order)[:count]
+    return sorted(scene.lasting, key=order)[:count]
 
 
 def _take_back(scene: _Scene, count: int) -> None:
     """Let the replicas that began to drain last serve on: they need no start."""
-    latest = sorted(scene.service.draining.items(), key=lambda item: (-item[1], item[0]))
-    for replica_id, _ in latest[:count]:
+    for replica_id in _may_serve_on(scene)[:count]:
         del scene.service.draining[replica_id]
+
+
+def _may_serve_on(scene: _Scene) -> list[str]:
+    """Return those that drain, the latest first, without those on a node that is emptied."""
+    leaving = {str(each.pk) for each in scene.alive if each.node.draining}
+    latest = sorted(scene.service.draining.items(), key=lambda item: (-item[1], item[0]))
+    return [replica_id for replica_id, _ in latest if replica_id not in leaving]
+
+
+def _let_replaced_go(scene: _Scene, desired: int) -> bool:
+    """Drain replicas on nodes that are emptied for which another answers elsewhere; end those that start."""
+    here = [replica for replica in scene.staying if replica.node.draining]
+    if not here:
+        return False
+    for replica in here:
+        if replica.phase == ReplicaPhase.STARTING:
+            _stop(scene, replica)
+    answering = [replica for replica in here if replica.phase == ReplicaPhase.RUNNING]
+    going = drain.replaced(
+        here=[replica.pk for replica in answering],
+        ready_elsewhere=sum(each.phase == ReplicaPhase.RUNNING for each in scene.lasting),
+        wanted=desired,
+    )
+    for replica in answering:
+        if replica.pk in going:
+            scene.service.draining[str(replica.pk)] = to_us(scene.now)
+            node = replica.node.name
+            _event(scene, "replaced", {"ordinal": replica.ordinal, "node": node})
+    return bool(going) or len(answering) < len(here)
 
 
 def _has_drained(scene: _Scene, replica: models.Replica) -> bool:

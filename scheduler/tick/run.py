@@ -16,6 +16,7 @@ from scheduler.tick import (
     autoscale,
     converge,
     decide,
+    drain,
     idle,
     lease,
     observe,
@@ -97,6 +98,7 @@ def run_pass(*, tally: Tally, clock: Clock) -> bool:
     sample.take_if_due(observations=observations, now=clock())
     progress.take(observations=observations, now=clock())
     changed |= idle.govern(now=clock())
+    changed |= drain.carry_out(now=clock())
     upkeep.take_care_if_due(observations=observations, now=clock())
     changed |= autoscale.scale_services(now=clock())
     changed |= quota_switches.apply_due(now=clock())

@@ -193,8 +193,8 @@ BUTTONS = {
     "sessions_end", "token_revoke", "service_account_end", "service_token_revoke", "idle_keep",
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
-    "alert_rule_silence", "alert_acknowledge", "emergency_end", "node_cordon", "saved_drop",
-    "saved_share", "report_save", "logout", "set_language", "live",
+    "alert_rule_silence", "alert_acknowledge", "emergency_end", "node_cordon", "node_drain",
+    "saved_drop", "saved_share", "report_save", "logout", "set_language", "live",
 }  # fmt: skip
 
 

@@ -109,6 +109,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "asset": Thing("asset"),
     "asset_delete": Thing("asset", "post"),
     "device": Page(),
+    "node_drain": Form({"node": "{id}"}),
     "node_cordon": Form({"node": "{id}", "cordoned": "yes"}),
     "node_emptying": Page(asks=("node={id}",), only=frozenset({Role.SYSTEM_ADMIN})),
     "inference": Page(asks=("q={name}", "project={id}")),
