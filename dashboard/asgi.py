@@ -15,10 +15,11 @@ django_application = get_asgi_application()
 from dashboard.health import answer_health  # noqa: E402
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.socket_door import behind_the_door  # noqa: E402
+from dashboard.workspace_door import open_workspaces  # noqa: E402
 from gateway.app import gateway, mount  # noqa: E402
 
-#: Requests for the gateway pass nothing else on their way: they are most of all requests.
-application = mount(
+#: Workspaces at their own host, all else as it is.
+door = open_workspaces(
     ProtocolTypeRouter(
         {
             "http": answer_health(django_application),
@@ -28,3 +29,5 @@ application = mount(
         }
     )
 )
+#: Requests for the gateway pass nothing else on their way: they are most of all requests.
+application = mount(door)

@@ -52,6 +52,11 @@ REPLICA_URL = (
 
 #: From where metrics are scraped without a token, such as 10.0.0.7/32: it reads those of the whole cluster.
 METRICS_NETWORKS = env.networks("TIDEGATE_METRICS_NETWORKS")
+#: Where workspaces are opened: an origin that the product itself is not served at. Empty: nowhere.
+WORKSPACE_URL = (
+    env.text("TIDEGATE_WORKSPACE_URL", default="")
+    or env.address_kept_in(DATA_DIR / "workspace.url", default="")
+).rstrip("/")
 
 # --- Applications --------------------------------------------------------------------------------
 

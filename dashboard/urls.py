@@ -31,6 +31,7 @@ from dashboard.views import (
     submit,
     units,
     workloads,
+    workspaces,
 )
 
 urlpatterns = [
@@ -48,6 +49,7 @@ urlpatterns = [
     path("workloads/new/estimate", submit.estimate, name="workload_estimate"),
     path("workloads/new/outlook", outlook.outlook, name="workload_outlook"),
     path("workloads/<int:workload_id>", workloads.workload, name="workload"),
+    path("workloads/<int:workload_id>/open", workspaces.open_workspace, name="workspace_open"),
     path("workloads/<int:workload_id>/log", workloads.log_file, name="workload_log"),
     path("workloads/<int:workload_id>/ways", workloads.ways, name="workload_ways"),
     path("workloads/<int:workload_id>/stop", workloads.stop, name="workload_stop"),

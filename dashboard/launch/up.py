@@ -160,6 +160,9 @@ class Up:
         self.url = (
             f"http://[{shown}]:{self.port}/" if ":" in shown else f"http://{shown}:{self.port}/"
         )
+        # Another name of this machine is another site: what a workspace shows can't use a sign-in here.
+        own = f"http://localhost:{self.port}/" if shown == "127.0.0.1" else ""
+        (self.options.data / "workspace.url").write_text(own, encoding="ascii")
         (self.options.data / "web.url").write_text(self.url, encoding="ascii")  # for running work
 
     def _wait(self, name: str, step: Step) -> None:

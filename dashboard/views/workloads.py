@@ -23,7 +23,7 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
-from scheduler.queries import outputs, progress, remedies
+from scheduler.queries import outputs, progress, remedies, workspaces
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -185,6 +185,12 @@ def _page(
             "outputs": outputs.list_outputs(
                 visible=signed_in.visible_to(request), workload_id=detail.row.id
             ),
+            "page": _page_of(request, detail),
+            "last_used": (
+                workspaces.last_used(workload_id=detail.row.id)
+                if detail.row.kind == Kind.WORKSPACE
+                else None
+            ),
             "several": len(detail.replicas) > 1,
             "progress": progress.read_progress(
                 visible=signed_in.visible_to(request), workload_id=detail.row.id
@@ -195,6 +201,15 @@ def _page(
             "priority_form": form or PriorityForm(detail=detail),
             "priority_warnings": warnings or [],
         },
+    )
+
+
+def _page_of(request: HttpRequest, detail: WorkloadDetail) -> workspaces.Workspace | None:
+    """Return the page of a workspace that runs and listens."""
+    if detail.row.kind != Kind.WORKSPACE:
+        return None
+    return workspaces.find_workspace(
+        visible=signed_in.visible_to(request), workload_id=detail.row.id
     )
 
 

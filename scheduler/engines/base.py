@@ -129,6 +129,9 @@ class LaunchSpec:
     #: Where it may tell how far it is, and what it shows there; both empty where there is no such place.
     progress_url: str = ""
     progress_token: str = field(default="", repr=False)
+    #: Of a workspace with a page: below which path it is shown, and what it must ask for; else empty.
+    workspace_path: str = ""
+    workspace_secret: str = field(default="", repr=False)
 
     @property
     def gpu_mgpu(self) -> int:

@@ -45,6 +45,9 @@ def build_environment(
     if spec.progress_url:
         env["TIDEGATE_PROGRESS_URL"] = spec.progress_url
         env["TIDEGATE_PROGRESS_TOKEN"] = spec.progress_token
+    if spec.workspace_path:
+        env["TIDEGATE_WORKSPACE_PATH"] = spec.workspace_path
+        env["TIDEGATE_WORKSPACE_SECRET"] = env["JUPYTER_TOKEN"] = spec.workspace_secret
     if port is not None:
         env["PORT"] = str(port)
     if spec.gang is not None:

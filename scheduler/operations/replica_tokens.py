@@ -40,5 +40,10 @@ def find_replica(token: str) -> Speaker | None:
     return next((Speaker(*row) for row in found), None)
 
 
+def workspace_secret_of(key: ReplicaKey) -> str:
+    """Return what a workspace's process asks of whoever comes to its port: the proxy alone knows it."""
+    return salted_hmac("tidegate.workspace", str(key), algorithm="sha256").hexdigest()
+
+
 def _sign(key: ReplicaKey) -> str:
     return salted_hmac(_SALT, str(key), algorithm="sha256").hexdigest()

@@ -229,6 +229,15 @@ def change_priority(
     return workload
 
 
+def lock_for_work(*, workload_id: int, authority: Authority) -> models.Workload:
+    """Return a workload, locked, for who may act on it.
+
+    Raises:
+        NotFound, NotPermitted.
+    """
+    return _lock(workload_id=workload_id, authority=authority)
+
+
 def _find_project(*, project_id: int, authority: Authority) -> models.Project:
     project = models.Project.objects.filter(pk=project_id, deleted_at__isnull=True).first()
     if project is None or not authority.sees_project(

@@ -133,13 +133,14 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
             readiness_path=workload.readiness_path or "/health",
             start_timeout_s=workload.start_timeout_s,
         )
+    has_page = workload.kind == Kind.WORKSPACE and service is not None
     mounts, env = launch_assets.of(workload)
     return LaunchSpec(
         key=key_of(replica),
         workload_id=workload.pk,
         project_name=workload.project.name,
         workload_name=workload.name,
-        command=tuple(_expand(part) for part in workload.command),
+        command=tuple(_expand(part, workload) for part in workload.command),
         storage_key=f"workload-{workload.pk}",
         node_name=replica.node.name,
         env=env,
@@ -161,6 +162,8 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
         grace_s=workload.grace_s,
         progress_url=_progress_url(workload),
         progress_token=replica_tokens.token_of(key_of(replica)),
+        workspace_path=f"/workspaces/{workload.pk}/" if has_page else "",
+        workspace_secret=replica_tokens.workspace_secret_of(key_of(replica)) if has_page else "",
     )
 
 
@@ -170,9 +173,12 @@ def _progress_url(workload: models.Workload) -> str:
     return f"{here}/api/v1/workloads/{workload.pk}/progress" if here else ""
 
 
-def _expand(part: str) -> str:
-    """Put the folder of the product's example programs in the place of ``{examples}``."""
-    return part.replace("{examples}", str(settings.BASE_DIR / "examples"))
+def _expand(part: str, workload: models.Workload) -> str:
+    """Put the folder of the product's examples in the place of ``{examples}``, a workspace's path in that
+    of ``{path}``.
+    """
+    part = part.replace("{examples}", str(settings.BASE_DIR / "examples"))
+    return part.replace("{path}", f"/workspaces/{workload.pk}/")
 
 
 def _gang_of(engine: Engine, replica: models.Replica) -> Gang | None:

@@ -12,6 +12,7 @@ const MODULES = {
   chosen: () => import("./ui/chosen.js"),
   filters: () => import("./ui/filters.js"),
   logs: () => import("./ui/logs.js"),
+  "send-now": async () => ({ start: (form) => form.requestSubmit() }),
   metrics: () => import("./charts/metrics.js"),
   workload: () => import("./ui/workload.js"),
   again: () => import("./ui/again.js"),

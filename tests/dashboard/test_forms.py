@@ -194,7 +194,8 @@ BUTTONS = {
     "serve_request_approve", "serve_request_withdraw", "notices", "notice_settings",
     "notice_channel_remove", "notice_channel_try", "notice_again", "alert_rule_delete",
     "alert_rule_silence", "alert_acknowledge", "emergency_end", "node_cordon", "node_drain",
-    "saved_drop", "saved_share", "report_save", "logout", "set_language", "live",
+    "workspace_open", "saved_drop", "saved_share", "report_save", "logout", "set_language",
+    "live",
 }  # fmt: skip
 
 

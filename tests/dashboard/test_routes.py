@@ -97,6 +97,7 @@ ROUTES: dict[str, Page | Thing | Form | Public | Elsewhere] = {
     "workloads_chosen": Form({"do": "stop", "id": "{id}"}, kind="workload"),
     "workload": Thing("workload"),
     "workload_ways": Thing("workload"),
+    "workspace_open": Thing("workload", "post"),
     "workload_log": Thing("workload"),
     "workload_stop": Thing("workload", "post"),
     "workload_start": Thing("workload", "post"),
