@@ -288,7 +288,13 @@ def _kept_workload(
         workload_id=row.pk, project_id=row.project_id, kind=row.kind, phase=row.phase
     )
     surge = _surge(row, own, rows)
-    made_of = (row, nominated, kept_back, surge, *(part for replica in replicas for part in replica))
+    made_of = (
+        row,
+        nominated,
+        kept_back,
+        surge,
+        *(part for replica in replicas for part in replica),
+    )
     return rows.keep.workloads.get(
         row.pk,
         made_of,

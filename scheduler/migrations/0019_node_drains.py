@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0016_work_reports'),
+        ("scheduler", "0018_shared_reports_and_audit_search"),
     ]
 
     operations = [
