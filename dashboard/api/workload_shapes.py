@@ -214,11 +214,30 @@ class RemedyOut(Schema):
         )
 
 
+class EstimateOut(Schema):
+    """Where it stands in its project's line, and a range for its start.
+
+    Without an honest range ``soonest`` and ``latest`` are null and ``why_not`` says why: ``few_samples``,
+    ``no_end`` or ``too_many``. Of ``judged`` earlier ranges ``hits`` held the start that came.
+    """
+
+    position: int
+    waiting: int
+    ahead_in_department: int | None
+    soonest: datetime | None
+    latest: datetime | None
+    why_not: str
+    samples: int
+    judged: int
+    hits: int
+
+
 class ExplanationOut(Schema):
-    """Why a workload waits, and what would make it run."""
+    """Why a workload waits, what would make it run, and when it may start; null where it does not wait."""
 
     reason: ReasonOut | None
     would_run: list[RemedyOut]
+    estimate: EstimateOut | None
 
 
 class TimeOut(Schema):

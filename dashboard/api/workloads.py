@@ -20,6 +20,7 @@ from dashboard.api.pools import pool_named
 from dashboard.api.shapes import ReasonOut
 from dashboard.api.submission import BatchIn, SubmissionIn
 from dashboard.api.workload_shapes import (
+    EstimateOut,
     ExplanationOut,
     LogOut,
     PreviewOut,
@@ -35,7 +36,7 @@ from scheduler.core.vocabulary import Kind
 from scheduler.operations import hypothetical, idle, services, submissions
 from scheduler.operations import workloads as operations
 from scheduler.operations.refused import NotFound, SubmitRefused
-from scheduler.queries import outputs, remedies, what_if
+from scheduler.queries import estimates, outputs, remedies, what_if
 from scheduler.queries import workloads as queries
 
 router = Router(tags=["Workloads"])
@@ -139,9 +140,13 @@ def explanation(request: HttpRequest, workload_id: lists.Id) -> ExplanationOut:
     ways = remedies.list_remedies(
         visible=who(request).visible, workload_id=workload_id, now=timezone.now()
     )
+    estimate = estimates.read_estimate(
+        visible=who(request).visible, workload_id=workload_id, now=timezone.now()
+    )
     return ExplanationOut(
         reason=ReasonOut.of(found.row.reason),
         would_run=[RemedyOut.of(each) for each in ways or ()],
+        estimate=None if estimate is None else EstimateOut.from_orm(estimate),
     )
 
 

@@ -23,7 +23,7 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
-from scheduler.queries import outputs, progress, remedies, workspaces
+from scheduler.queries import estimates, outputs, progress, remedies, workspaces
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -77,7 +77,11 @@ def ways(request: HttpRequest, workload_id: int) -> HttpResponse:
     )
     if found is None:
         raise Http404
-    return render(request, "dashboard/partials/_workload_ways.html", {"ways": found})
+    estimate = estimates.read_estimate(
+        visible=signed_in.visible_to(request), workload_id=workload_id, now=timezone.now()
+    )
+    context = {"ways": found, "estimate": estimate}
+    return render(request, "dashboard/partials/_workload_ways.html", context)
 
 
 @login_required

@@ -49,10 +49,11 @@ class Totals:
 class SimulatedPool:
     """Nodes and queues of ``frame``, whose workloads come and go."""
 
-    def __init__(self, frame: Snapshot, *, policy: Policy) -> None:
+    def __init__(self, frame: Snapshot, *, policy: Policy, last_id: int = 0) -> None:
+        """``last_id``: no replica that is added has a larger id."""
         self._frame = frame
         self._policy = policy
-        self._last_id = 0
+        self._last_id = last_id
         self._ends: list[tuple[int, int, int]] = []
         self._running_us: dict[int, int] = {}
         self._at_us = 0

@@ -9,6 +9,7 @@ from scheduler.models.cluster import Cluster, Device, GpuFixedCost, GpuPrice, No
 from scheduler.models.demo_day import DemoDay
 from scheduler.models.drains import NodeDrain
 from scheduler.models.emergency import EmergencyControl
+from scheduler.models.estimates import StartEstimate
 from scheduler.models.governance import IdlePolicy, Notification, ServeRequest
 from scheduler.models.history import Decision, DecisionParty, WorkloadEvent
 from scheduler.models.money import Budget, Statement
@@ -91,6 +92,7 @@ __all__ = [
     "SentOnce",
     "ServeRequest",
     "ServiceLatency",
+    "StartEstimate",
     "Statement",
     "UsageBlock",
     "UsageRollup",

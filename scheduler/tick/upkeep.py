@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from scheduler import models
 from scheduler.engines.base import EngineError
 from scheduler.operations import asset_files, assets, emergency, service_latencies
-from scheduler.tick import alerts, books, converge, ledger
+from scheduler.tick import alerts, books, converge, estimates, ledger
 from scheduler.tick.observe import Observations
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ def take_care_if_due(*, observations: Observations, now: datetime) -> bool:
     emergency.end_those_due(now=now)
     _sweep_if_due(now)
     alerts.evaluate(now=now)
+    estimates.keep(now=now)
     for name in sorted(observations.answered):
         try:
             converge.end_orphans(engine_name=name)
