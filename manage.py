@@ -12,13 +12,15 @@ import sys
 LEAST_PYTHON = (3, 11)
 SETS = {
     "up": ("base", "demo", "model"),
-    "test": ("base", "demo", "model", "test", "lint", "docs"),
+    "test": ("base", "demo", "model", "test", "lint", "docs", "ray"),
     "screenshots": ("base", "demo", "model", "test"),
     "docs": ("base", "docs"),
+    "join": ("base", "demo", "ray"),
 }
 HELP = """usage: python3 manage.py COMMAND [...]
 
   up            set up and start the whole product; Ctrl-C ends it
+  join          make this machine a node that runs work for a Tidegate elsewhere
   end_work      stop all workloads, also while the product does not run
   verify        repeat the experiments with real processes on the running product
   decide        decide scheduling cases from files; needs no database
@@ -64,6 +66,10 @@ def _dispatch(command: str, rest: list[str]) -> int:
         from dashboard.launch import up
 
         return up.main(rest)
+    if command == "join":
+        from dashboard.launch import join
+
+        return join.main(rest)
     if command == "test":
         from dashboard.launch import testing
 
@@ -86,13 +92,15 @@ def _dispatch(command: str, rest: list[str]) -> int:
 
 def _sets(command: str, rest: list[str]) -> tuple[str, ...]:
     """Return the packages that a command needs; the map is measured in a browser."""
+    sets = SETS.get(command, ("base",))
     if command == "bench" and "map" in rest:
-        return ("base", "demo", "model", "test")
-    return SETS.get(command, ("base",))
+        sets = SETS["screenshots"]
+    is_distributed = bool(os.environ.get("TIDEGATE_RAY_ADDRESS", "").strip())
+    return (*sets, "ray") if is_distributed and "ray" not in sets else sets
 
 
 def _only_asks_for_help(command: str, rest: list[str]) -> bool:
-    return command == "up" and bool({"-h", "--help"} & set(rest))
+    return command in ("up", "join") and bool({"-h", "--help"} & set(rest))
 
 
 def _use_new_enough_python() -> None:

@@ -133,6 +133,15 @@ DATABASES = {
     )
 }
 
+# --- Work on other machines -----------------------------------------------------------------------
+
+#: The head of the Ray cluster whose nodes run work, as host:port. Empty: this machine alone.
+RAY_ADDRESS = env.text("TIDEGATE_RAY_ADDRESS", default="")
+#: A node that is out of touch for so long ends its work, which then goes on elsewhere.
+RAY_LEASE_S = env.integer("TIDEGATE_RAY_LEASE_S", default=30, least=5)
+#: The file with the token that the cluster asks of all who speak to it.
+RAY_TOKEN_FILE = env.text("TIDEGATE_RAY_TOKEN_FILE", default="")
+
 # --- Redis: broker, pushes, demand ---------------------------------------------------------------
 
 REDIS_URL = env.text("REDIS_URL", default="") or env.address_kept_in(

@@ -21,7 +21,7 @@ PAGES = [
 ]
 PACKAGES = ("access", "dashboard", "gateway", "reports", "scheduler")
 #: What manage.py answers before there is Django.
-WITHOUT_DJANGO = {"up", "test", "lock", "decide", "help"}
+WITHOUT_DJANGO = {"up", "test", "lock", "decide", "help", "join"}
 #: Written when the pages are built (dashboard/docs_site/reference.py).
 MADE = frozenset(
     f"{name}.md" for name in ("endpoints", "command-line", "reasons", "events", "refusals", "roles")

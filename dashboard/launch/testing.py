@@ -22,6 +22,8 @@ NO_TESTS = 5
 LONGEST_TEST_S = 600  # a test that hangs fails
 #: Tests with these marks have the machine to themselves.
 ALONE = "product or browser"
+#: These too, in a process of their own: Ray keeps threads in whoever speaks to it.
+CLUSTER = "ray"
 CHOOSING = ("-m", "-k", "-n", "--numprocesses", "--pdb", "--lf", "--ff")
 COUNTED = ("passed", "failed", "skipped")
 
@@ -78,8 +80,9 @@ def _stages(argv: Sequence[str], postgres_url: str) -> list[Stage]:
         # Two processes at least: what is tested waits more than it counts.
         beside = ("--numprocesses", str(max(2, os.cpu_count() or 1)), "--dist", "loadfile")
         stages = [
-            Stage(arguments=(*beside, "-m", f"not ({ALONE})")),
+            Stage(arguments=(*beside, "-m", f"not ({ALONE} or {CLUSTER})")),
             Stage(title="One at a time: what starts a whole product", arguments=("-m", ALONE)),
+            Stage(title="A cluster of three nodes", arguments=("-m", CLUSTER)),
             Stage(
                 title=on_postgres,
                 arguments=() if "--full" in argv else beside,

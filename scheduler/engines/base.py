@@ -278,6 +278,23 @@ class NodeInventory:
     devices: tuple[DeviceInfo, ...] = field(default_factory=tuple)
 
 
+class Standing(StrEnum):
+    """What an engine can say of one node since its last look."""
+
+    ANSWERS = "answers"
+    SILENT = "silent"  # nothing is known: what runs there may go on
+    GONE = "gone"  # it is certain that nothing of it runs any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedNode:
+    """A machine that has joined an engine's cluster by itself. An empty pool: the first one."""
+
+    name: str
+    pool_name: str
+    inventory: NodeInventory
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
     """A live process that carries this engine's mark and belongs to no replica it knows."""
@@ -285,6 +302,7 @@ class Orphan:
     key: ReplicaKey
     pid: int
     started_at: datetime
+    node_name: str = ""
 
 
 class Engine(Protocol):
@@ -298,7 +316,13 @@ class Engine(Protocol):
         """
 
     def observe(self) -> tuple[Observation, ...]:
-        """Return all replicas that were launched and not forgotten, by key."""
+        """Return all replicas that were launched and not forgotten, by key, of nodes that answer."""
+
+    def standing(self, node_name: str) -> Standing:
+        """Return what the last ``observe`` says of a node. One that is not known is silent."""
+
+    def joined_nodes(self) -> tuple[JoinedNode, ...]:
+        """Return the machines that joined by themselves and answered the last ``observe``."""
 
     def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
         """SIGTERM to every process, SIGKILL after the grace period. Returns at once.
@@ -329,11 +353,8 @@ class Engine(Protocol):
     def delete_storage(self, storage_key: str) -> None:
         """Drop the working and checkpoint directories of a workload that is no more."""
 
-    def inventory(self) -> NodeInventory:
-        """Return what the machine has."""
-
-    def find_free_port(self) -> int:
-        """Return a port for a gang's meeting point: unused, and of no replica of this engine."""
+    def find_meeting_point(self, node_name: str) -> Endpoint:
+        """Return where a gang can meet on a node: an unused port, of no replica of this engine."""
 
     def orphans(self) -> tuple[Orphan, ...]:
         """Return live processes that carry this engine's mark and belong to no known replica."""

@@ -14,6 +14,7 @@ _RESERVED = frozenset(
         "CUDA_VISIBLE_DEVICES",
         "CHECKPOINT_DIR",
         "RESTART_COUNT",
+        "HOST",
         "PORT",
         "RANK",
         "WORLD_SIZE",
@@ -28,7 +29,13 @@ _RESERVED_PREFIX = "TIDEGATE_"
 
 
 def build_environment(
-    *, spec: LaunchSpec, engine_id: str, work_dir: str, checkpoint_dir: str, port: int | None
+    *,
+    spec: LaunchSpec,
+    engine_id: str,
+    work_dir: str,
+    checkpoint_dir: str,
+    port: int | None,
+    host: str,
 ) -> dict[str, str]:
     """Return all that the replica's process gets to see.
 
@@ -49,6 +56,7 @@ def build_environment(
         env["TIDEGATE_WORKSPACE_PATH"] = spec.workspace_path
         env["TIDEGATE_WORKSPACE_SECRET"] = env["JUPYTER_TOKEN"] = spec.workspace_secret
     if port is not None:
+        env["HOST"] = host
         env["PORT"] = str(port)
     if spec.gang is not None:
         env["RANK"] = str(spec.gang.rank)

@@ -17,6 +17,7 @@ from scheduler.engines.base import (
     EngineError,
     EnginePhase,
     EngineUnreachable,
+    JoinedNode,
     LaunchRefused,
     LaunchSpec,
     LogChunk,
@@ -26,6 +27,7 @@ from scheduler.engines.base import (
     Orphan,
     ProgressReport,
     ReplicaKey,
+    Standing,
 )
 
 _SIGTERM, _SIGKILL = 15, 9
@@ -66,6 +68,8 @@ class FakeEngine:
     def __init__(self, *, now: datetime | None = None, devices: int = 1) -> None:
         self.now = now or datetime(2026, 1, 1, tzinfo=UTC)
         self.is_reachable = True
+        self.standings: dict[str, Standing] = {}
+        self.joined: tuple[JoinedNode, ...] = ()
         self._device_count = devices
         self._replicas: dict[ReplicaKey, _Replica] = {}
         self._logs: dict[ReplicaKey, bytes] = {}
@@ -108,7 +112,8 @@ class FakeEngine:
     def observe(self) -> tuple[Observation, ...]:
         """Return all replicas that were launched and not forgotten, by key."""
         self._answer()
-        return tuple(self._replicas[key].seen for key in sorted(self._replicas))
+        seen = (self._replicas[key].seen for key in sorted(self._replicas))
+        return tuple(one for one in seen if self.standing(one.node_name) is Standing.ANSWERS)
 
     def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
         """End it: at once, or, if it ignores the signal, when the grace period is over."""
@@ -181,11 +186,19 @@ class FakeEngine:
             hostname="fake", cpu_milli=8000, memory_mib=32_768, devices=tuple(devices)
         )
 
-    def find_free_port(self) -> int:
+    def standing(self, node_name: str) -> Standing:
+        """Return what a test has said of the node; it answers otherwise."""
+        return self.standings.get(node_name, Standing.ANSWERS)
+
+    def joined_nodes(self) -> tuple[JoinedNode, ...]:
+        """Return the machines that a test lets join."""
+        return self.joined
+
+    def find_meeting_point(self, node_name: str) -> Endpoint:
         """Return a port that was not given before."""
         self._answer()
         self._next_port += 1
-        return self._next_port
+        return Endpoint(host="127.0.0.1", port=self._next_port)
 
     def orphans(self) -> tuple[Orphan, ...]:
         """Return nothing: nothing here can be orphaned."""

@@ -25,9 +25,11 @@ from pathlib import Path
 from scheduler.engines import devices, logs, orders, ports, records
 from scheduler.engines.base import (
     LIVE_PHASES,
+    Endpoint,
     EngineError,
     EnginePhase,
     EngineUnreachable,
+    JoinedNode,
     LaunchSpec,
     LogChunk,
     NodeInventory,
@@ -35,9 +37,11 @@ from scheduler.engines.base import (
     Orphan,
     ProgressReport,
     ReplicaKey,
+    Standing,
 )
 from scheduler.engines.observations import from_records, progress_report, utc
 from scheduler.engines.records import Order, Paths, State, StopRequest
+from scheduler.engines.seat import AT_HOME, Seat
 from scheduler.engines.shim.tree import find_marked
 from scheduler.engines.store import Store
 from scheduler.host import identity, processes
@@ -64,12 +68,14 @@ class LocalEngine:
         virtual_memory_mib: int = devices.DEFAULT_VIRTUAL_MEMORY_MIB,
         port_range: tuple[int, int] = DEFAULT_PORT_RANGE,
         read_device_memory: Callable[[], dict[int, int]] = devices.read_nvidia_memory_mib,
+        seat: Seat = AT_HOME,
     ) -> None:
         self._root = data_dir.resolve() / "engine"
         self._replicas = self._root / "replicas"
         self._logs = self._root / "logs"
-        self._storage = self._root / "storage"
-        self._store = Store(data_dir.resolve() / "store")
+        self._storage = (seat.shared_dir or self._root) / "storage"
+        self._seat = seat
+        self._store = Store((seat.shared_dir or data_dir.resolve()) / "store")
         self._virtual_devices = virtual_devices
         self._virtual_memory_mib = virtual_memory_mib
         self._port_range = port_range
@@ -157,10 +163,18 @@ class LocalEngine:
             virtual_count=self._virtual_devices, virtual_memory_mib=self._virtual_memory_mib
         )
 
-    def find_free_port(self) -> int:
-        """Return a port for a gang's meeting point: unused, and of no replica of this engine."""
+    def standing(self, node_name: str) -> Standing:
+        """Return that every node answers: they are this machine."""
+        return Standing.ANSWERS
+
+    def joined_nodes(self) -> tuple[JoinedNode, ...]:
+        """Return nothing: nobody joins one machine."""
+        return ()
+
+    def find_meeting_point(self, node_name: str) -> Endpoint:
+        """Return where a gang can meet: an unused port, of no replica of this engine."""
         with self._locked():
-            return self._pick_port()
+            return Endpoint(host=self._seat.host, port=self._pick_port())
 
     def orphans(self) -> tuple[Orphan, ...]:
         """Return live processes that carry this engine's mark and belong to no known replica."""
@@ -209,12 +223,13 @@ class LocalEngine:
             order = orders.make_order(
                 spec=spec,
                 engine_id=self._engine_id,
-                replica_dir=paths.directory,
-                storage_root=self._storage,
+                folders=orders.Folders(
+                    replica=paths.directory, output=log_dir, storage=self._storage
+                ),
                 store=self._store,
-                log_dir=log_dir,
                 wake_path=self._wake_path,
                 port=None if spec.service is None else self._pick_port(),
+                seat=self._seat,
             )
             os.makedirs(paths.directory, mode=0o700, exist_ok=True)
             log_dir.mkdir(mode=0o700, exist_ok=True)

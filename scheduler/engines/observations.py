@@ -14,7 +14,7 @@ from scheduler.engines.base import (
     ProgressReport,
     ReplicaKey,
 )
-from scheduler.engines.records import MarkRecord, Order, ProgressRecord, State
+from scheduler.engines.records import MarkRecord, Order, ProgressRecord, State, host_of
 from scheduler.host import identity
 
 
@@ -63,7 +63,7 @@ def from_records(
         pid=None if process is None else process[0],
         pid_started_at=_started_at(process),
         supervisor_pid=state["supervisor"][0],
-        endpoint=None if port is None else Endpoint(host="127.0.0.1", port=port),
+        endpoint=None if port is None else Endpoint(host=host_of(order), port=port),
         checkpoint=_mark(state["checkpoint"]),
         checkpoint_count=state["checkpoint_count"],
         checkpoint_error=state["checkpoint_error"],

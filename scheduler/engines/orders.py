@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from scheduler.engines import fetch, mounts
 from scheduler.engines.base import LaunchRefused, LaunchSpec
 from scheduler.engines.environment import build_environment
 from scheduler.engines.records import Errand, Fetch, Order
+from scheduler.engines.seat import AT_HOME, Seat
 from scheduler.engines.store import Store
 
 _STORAGE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _SHARE = re.compile(r"\{slice:(0\.\d{1,4}|1)\}")
 
 
@@ -22,16 +25,24 @@ def is_storage_key(text: str) -> bool:
     return _STORAGE_KEY.fullmatch(text) is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where a replica's own files, its output, and the directories of all workloads lie."""
+
+    replica: str
+    output: Path
+    storage: Path
+
+
 def make_order(
     *,
     spec: LaunchSpec,
     engine_id: str,
-    replica_dir: str,
-    storage_root: Path,
+    folders: Folders,
     store: Store,
-    log_dir: Path,
     wake_path: str,
     port: int | None,
+    seat: Seat = AT_HOME,
 ) -> Order:
     """Return the order for a spec, and make the workload's directories where they are missing.
 
@@ -40,8 +51,8 @@ def make_order(
     """
     if not is_storage_key(spec.storage_key):
         raise LaunchRefused(f"{spec.storage_key!r} can't name a directory")
-    work_dir = _make_directory(storage_root / spec.storage_key / "work")
-    checkpoint_dir = _make_directory(storage_root / spec.storage_key / "checkpoints")
+    work_dir = _make_directory(folders.storage / spec.storage_key / "work")
+    checkpoint_dir = _make_directory(folders.storage / spec.storage_key / "checkpoints")
     fetches = mounts.place(mounts=spec.mounts, work_dir=work_dir, store=store)
     cwd = _find_cwd(work_dir, spec, is_complete=not fetches)
     env = build_environment(
@@ -50,6 +61,7 @@ def make_order(
         work_dir=str(work_dir),
         checkpoint_dir=str(checkpoint_dir),
         port=port,
+        host=seat.host,
     )
     env.update(mounts.variables(mounts=spec.mounts, work_dir=str(work_dir)))
     _refuse_missing_command(spec, env=env, cwd=cwd, is_complete=not fetches)
@@ -59,10 +71,10 @@ def make_order(
         key=str(spec.key),
         workload_id=spec.workload_id,
         node_name=spec.node_name,
-        command=command if errand is None else fetch.command_for(replica_dir),
+        command=command if errand is None else fetch.command_for(folders.replica),
         env=env,
         cwd=str(cwd if errand is None else work_dir),
-        log_dir=str(log_dir),
+        log_dir=str(folders.output),
         wake_path=wake_path,
         port=port,
         readiness_path="" if spec.service is None else spec.service.readiness_path,
@@ -74,6 +86,9 @@ def make_order(
         wall_is_resident=any(device.virtual for device in spec.devices),
         wall_stops=spec.memory_wall,
         errand=errand,
+        host=seat.host,
+        lease=seat.lease,
+        lease_s=seat.lease_s,
     )
 
 
@@ -99,8 +114,11 @@ def _errand_of(
 
 
 def _filled(part: str, *, spec: LaunchSpec, env: dict[str, str], port: int | None) -> str:
-    """Put name, port and shares of the slice in the place of ``{name}``, ``{port}``, ``{slice:0.93}``."""
+    """Put name, address and shares of the slice in the place of ``{name}``, ``{host}``, ``{port}``,
+    ``{slice:0.93}``; and the folder of the product's example programs in that of ``{examples}``.
+    """
     part = part.replace("{port}", str(port or "")).replace("{name}", spec.workload_name)
+    part = part.replace("{host}", env.get("HOST", "")).replace("{examples}", str(_EXAMPLES))
     return _SHARE.sub(lambda found: _share_seen(Decimal(found[1]), spec, env), part)
 
 

@@ -11,7 +11,7 @@ import errno
 import fcntl
 import json
 import os
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 #: Freed when the volume is full, so that the end of a replica can still be written down.
 _RESERVE_BYTES = 16 * 1024
@@ -58,6 +58,10 @@ class Order(TypedDict):
     wall_is_resident: bool  # on a virtual device: of resident memory, watched by the supervisor
     wall_stops: bool
     errand: Errand | None
+    # Not in orders of before 0.2: a supervisor may outlive the version that wrote its order.
+    host: NotRequired[str]
+    lease: NotRequired[str]
+    lease_s: NotRequired[int]
 
 
 class MarkRecord(TypedDict):
@@ -225,6 +229,11 @@ def find_order(paths: Paths) -> Order | None:
     """Return what the replica is to run, or None where nothing was ordered."""
     order: Order | None = find_json(paths.order)
     return order
+
+
+def host_of(order: Order) -> str:
+    """Return the address at which the replica listens, if it is a service."""
+    return order.get("host", "127.0.0.1")
 
 
 def marker_of(order: Order) -> dict[str, str]:

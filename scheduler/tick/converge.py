@@ -25,7 +25,7 @@ from scheduler.engines.base import (
 )
 from scheduler.operations import replica_tokens
 from scheduler.tick import engine_room, launch_assets
-from scheduler.tick.observe import Observations, key_of
+from scheduler.tick.observations import Observations, key_of
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +50,14 @@ def _compare(observations: Observations) -> tuple[set[ReplicaKey], list[int]]:
     rows = (
         models.Replica.objects.exclude(phase=ReplicaPhase.ENDED)
         .order_by("id")
-        .values_list("pk", "attempt", "phase", "launched_at", "node__engine")
+        .values_list("pk", "attempt", "phase", "launched_at", "node__engine", "node__name")
     )
     known, wanting = set(), []
-    for replica_id, attempt, phase, launched_at, engine in rows:
+    for replica_id, attempt, phase, launched_at, engine, node_name in rows:
         key = ReplicaKey(replica_id=replica_id, attempt=attempt)
         known.add(key)
         seen = observations.by_key.get(key)
-        if engine in observations.answered and (
+        if observations.is_told_of(engine=engine, node_name=node_name) and (
             _is_unlaunched(phase, launched_at, seen) or _is_unended(phase, seen)
         ):
             wanting.append(replica_id)
@@ -174,10 +174,7 @@ def _progress_url(workload: models.Workload) -> str:
 
 
 def _expand(part: str, workload: models.Workload) -> str:
-    """Put the folder of the product's examples in the place of ``{examples}``, a workspace's path in that
-    of ``{path}``.
-    """
-    part = part.replace("{examples}", str(settings.BASE_DIR / "examples"))
+    """Put a workspace's path in the place of ``{path}``."""
     return part.replace("{path}", f"/workspaces/{workload.pk}/")
 
 
@@ -188,15 +185,22 @@ def _gang_of(engine: Engine, replica: models.Replica) -> Gang | None:
         return None
     meeting = dict(workload.progress.get("meeting", {}))
     if meeting.get("attempt") != replica.attempt:
-        meeting = {"attempt": replica.attempt, "port": engine.find_free_port()}
+        place = engine.find_meeting_point(_node_of_first(workload))
+        meeting = {"attempt": replica.attempt, "host": place.host, "port": place.port}
         workload.progress = {**workload.progress, "meeting": meeting}
         models.Workload.objects.filter(pk=workload.pk).update(progress=workload.progress)
     return Gang(
         rank=replica.ordinal,
         world_size=workload.replicas.exclude(phase=ReplicaPhase.ENDED).count(),
-        master_addr="127.0.0.1",
+        master_addr=str(meeting.get("host", "127.0.0.1")),
         master_port=int(meeting["port"]),
     )
+
+
+def _node_of_first(workload: models.Workload) -> str:
+    """Return the node of the member with the lowest rank: there the gang meets."""
+    first = workload.replicas.exclude(phase=ReplicaPhase.ENDED).order_by("ordinal").first()
+    return "" if first is None or first.node is None else first.node.name
 
 
 def _clear_unknown(known: set[ReplicaKey], observations: Observations) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import logging
 from functools import cache
 from pathlib import Path
 
@@ -11,44 +9,53 @@ from django.conf import settings
 
 from scheduler import models
 from scheduler.engines.base import Engine
+from scheduler.engines.claims import claim
 from scheduler.engines.registry import make_engine
+from scheduler.remote.engine import RayEngine
+from scheduler.remote.link import RayLink
+from scheduler.remote.sampler import RemoteSampler
 from scheduler.telemetry.base import Sampler
 from scheduler.telemetry.registry import make_sampler
 
-log = logging.getLogger(__name__)
+REMOTE = "ray"
 
 
 @cache
 def engine(name: str) -> Engine:
     """Return this process's engine of that name (the ``engine`` field of nodes)."""
+    if name == REMOTE:
+        return _ray_engine()
     folder = Path(settings.WORKLOADS_DIR)
     if name == "local":
-        claim(folder=folder, owner=str(models.Cluster.objects.one().uid))
+        claim(folder=folder, owner=_owner())
     return make_engine(name, data_dir=folder)
 
 
-def claim(*, folder: Path, owner: str) -> None:
-    """Take the folder of running work for the database ``owner``.
-
-    Work that another database started there is set aside: its replica ids are not ours. A replica
-    ends when its directory is gone from its place, so nothing of it runs on unseen.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "owner.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        mark = folder / "owner"
-        found = mark.read_text() if mark.exists() else ""
-        if found == owner:
-            return
-        work = folder / "engine"
-        if found and work.exists():
-            aside = folder / f"engine-of-{found}"
-            log.warning("engine_room.work_of_another_database", extra={"aside": str(aside)})
-            work.rename(aside)
-        mark.write_text(owner)
+def named_by_settings() -> set[str]:
+    """Return the engines that are asked although no node of theirs is written down yet."""
+    return {REMOTE} if settings.RAY_ADDRESS else set()
 
 
 @cache
 def sampler(name: str) -> Sampler:
     """Return this process's sampler for the replicas of the engine ``name``."""
+    if name == REMOTE:
+        return RemoteSampler(_ray_engine())
     return make_sampler(name)
+
+
+@cache
+def _ray_engine() -> RayEngine:
+    lease_s = settings.RAY_LEASE_S
+    link = RayLink(
+        address=settings.RAY_ADDRESS,
+        token_file=settings.RAY_TOKEN_FILE,
+        lease_s=lease_s,
+        owner=_owner(),
+    )
+    return RayEngine(link=link, lease_s=lease_s)
+
+
+def _owner() -> str:
+    """Return whose running work it is: this database's."""
+    return str(models.Cluster.objects.one().uid)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -22,10 +21,11 @@ from scheduler.engines.base import (
     Mark,
     Observation,
     ReplicaKey,
+    Standing,
 )
 from scheduler.operations import notices
-from scheduler.operations.authority import Action
-from scheduler.tick import engine_room, ledger, steady
+from scheduler.tick import engine_room, ledger, node_signs, steady
+from scheduler.tick.observations import Observations, key_of
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +37,10 @@ _NOT_NEEDED = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observations:
-    """What all engines that answered know, by key."""
-
-    taken_at: datetime
-    #: Names of engines that answered; about the others nothing is known.
-    answered: frozenset[str]
-    by_key: dict[ReplicaKey, Observation] = field(default_factory=dict)
-    #: The engine that each key was seen on.
-    engine_of: dict[ReplicaKey, str] = field(default_factory=dict)
-
-
 def gather(*, now: datetime) -> Observations:
     """Ask every engine that has nodes. One that does not answer tells nothing, not "nothing runs"."""
-    names = sorted(set(models.Node.objects.values_list("engine", flat=True)))
+    nodes = list(models.Node.objects.values_list("name", "engine"))
+    names = sorted({engine for _, engine in nodes} | engine_room.named_by_settings())
     answered: set[str] = set()
     by_key: dict[ReplicaKey, Observation] = {}
     engine_of: dict[ReplicaKey, str] = {}
@@ -65,8 +54,23 @@ def gather(*, now: datetime) -> Observations:
         for observation in found:
             by_key[observation.key] = observation
             engine_of[observation.key] = name
+    standings = {
+        name: engine_room.engine(engine).standing(name)
+        for name, engine in nodes
+        if engine in answered
+    }
     return Observations(
-        taken_at=now, answered=frozenset(answered), by_key=by_key, engine_of=engine_of
+        taken_at=now,
+        answered=frozenset(answered),
+        by_key=by_key,
+        engine_of=engine_of,
+        silent=frozenset(name for name, said in standings.items() if said is Standing.SILENT),
+        gone=frozenset(name for name, said in standings.items() if said is Standing.GONE),
+        joined=tuple(
+            (name, node)
+            for name in sorted(answered)
+            for node in engine_room.engine(name).joined_nodes()
+        ),
     )
 
 
@@ -79,7 +83,7 @@ def record(*, observations: Observations, now: datetime) -> bool:
     """Write what was observed: running, ended, checkpoints, nodes seen. True where work changed."""
     with transaction.atomic():
         models.Cluster.objects.locked()
-        _record_nodes(observations, now)
+        node_signs.record(observations=observations, now=now)
         unchanged, workload_ids = steady.part(
             by_key=observations.by_key, answered=observations.answered
         )
@@ -107,48 +111,17 @@ def record(*, observations: Observations, now: datetime) -> bool:
     return changed
 
 
-def key_of(replica: models.Replica) -> ReplicaKey:
-    """Return the engine's key of a replica's row: one row is one start."""
-    return ReplicaKey(replica_id=replica.pk, attempt=replica.attempt)
-
-
-def _record_nodes(observations: Observations, now: datetime) -> None:
-    """Note which nodes were seen. One that is silent for too long is lost: nothing new comes there.
-
-    What runs on a lost node keeps its devices: they are free on proof, not on suspicion.
-    """
-    if observations.answered:
-        models.Node.objects.filter(engine__in=observations.answered).update(last_seen_at=now)
-        back = models.Node.objects.filter(
-            engine__in=observations.answered, state=models.Node.State.LOST
-        )
-        for node in back:
-            _announce_node("node_back", node, now)
-        back.update(state=models.Node.State.READY)
-    lost_after = timedelta(seconds=models.Cluster.objects.one().node_lost_after_s)
-    silent = models.Node.objects.exclude(engine__in=observations.answered).filter(
-        state=models.Node.State.READY, last_seen_at__lt=now - lost_after
-    )
-    for node in silent:
-        log.warning("observe.node.lost", extra={"node": node.name})
-        _announce_node("node_lost", node, now)
-        models.Node.objects.filter(pk=node.pk).update(state=models.Node.State.LOST)
-
-
-def _announce_node(code: str, node: models.Node, now: datetime) -> None:
-    notices.announce(code=code, params={"node": node.name}, audience=Action.NODES, now=now)
-
-
 def _record_one(
     replica: models.Replica, observations: Observations, now: datetime
 ) -> lifecycle.Ended | None:
     """Write what is known of one replica; return how it ended, if it did."""
-    if replica.node.engine not in observations.answered:
+    node = replica.node
+    if not observations.is_told_of(engine=node.engine, node_name=node.name):
         return None
     seen = observations.by_key.get(key_of(replica))
     if seen is None:
         if replica.launched_at is None:
-            return _end_unlaunched(replica, now)
+            return _end_unlaunched(replica, observations, now)
         if replica.launched_at >= observations.taken_at:
             return None  # launched after this look: it says nothing about it
         return _end(replica, at=replica.last_seen_at or replica.booked_at, seen=None, now=now)
@@ -164,10 +137,14 @@ def _record_one(
     return None
 
 
-def _end_unlaunched(replica: models.Replica, now: datetime) -> lifecycle.Ended | None:
-    """End a booking that was withdrawn before the engine ever got it."""
+def _end_unlaunched(
+    replica: models.Replica, observations: Observations, now: datetime
+) -> lifecycle.Ended | None:
+    """End a booking that was withdrawn before the engine ever got it, or whose node is gone."""
     if replica.phase != ReplicaPhase.STOPPING:
-        return None
+        if replica.node.name not in observations.gone:
+            return None
+        replica.stop_code = "lost"
     return _end(replica, at=now, seen=None, now=now)
 
 

@@ -9,7 +9,7 @@ from scheduler import models
 from scheduler.engines.base import EngineError, EnginePhase, Observation, ReplicaKey
 from scheduler.operations import progress
 from scheduler.tick import engine_room
-from scheduler.tick.observe import Observations
+from scheduler.tick.observations import Observations
 
 log = logging.getLogger(__name__)
 

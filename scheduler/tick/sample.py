@@ -12,7 +12,7 @@ from scheduler.core.instants import from_us, optional_us, to_us
 from scheduler.core.vocabulary import ReplicaPhase
 from scheduler.telemetry.base import ReplicaSample, SampleTarget
 from scheduler.tick import engine_room, ledger, use
-from scheduler.tick.observe import Observations, key_of
+from scheduler.tick.observations import Observations, key_of
 
 SAMPLE_EVERY = timedelta(seconds=2)
 #: A pause between two valid samples that is longer than this is unknown time, not idle time.

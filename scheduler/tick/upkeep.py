@@ -9,7 +9,7 @@ from scheduler import models
 from scheduler.engines.base import EngineError
 from scheduler.operations import asset_files, assets, emergency, service_latencies
 from scheduler.tick import alerts, books, converge, estimates, ledger
-from scheduler.tick.observe import Observations
+from scheduler.tick.observations import Observations
 
 log = logging.getLogger(__name__)
 

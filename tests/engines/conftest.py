@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import harness
+from tests.remote.direct import NodesHarness
 
 
 @pytest.fixture
@@ -17,11 +18,16 @@ def local(tmp_path: Path) -> Iterator[harness.LocalHarness]:
         yield given
 
 
-@pytest.fixture(params=["local", "fake"])
+@pytest.fixture(params=["local", "fake", "ray"])
 def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harness.Harness]:
     """Give every engine in turn."""
     if request.param == "fake":
         yield harness.FakeHarness()
+        return
+    if request.param == "ray":
+        nodes = NodesHarness(tmp_path)
+        yield nodes
+        nodes.clean_up()
         return
     with harness.local(tmp_path) as given:
         yield given

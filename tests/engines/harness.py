@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from scheduler.engines.base import DeviceGrant, Engine, LaunchSpec, ReplicaKey, Service
+from scheduler.engines.base import (
+    DeviceGrant,
+    Engine,
+    LaunchSpec,
+    NodeInventory,
+    ReplicaKey,
+    Service,
+)
 from scheduler.engines.fake import FakeEngine
 from scheduler.engines.local import LocalEngine
 
@@ -30,6 +37,7 @@ class Harness(Protocol):
     def prints(self, key: ReplicaKey, text: str) -> tuple[str, ...]: ...
     def after_launch(self) -> None: ...
     def pass_time(self) -> None: ...
+    def inventory(self) -> NodeInventory: ...
     def restart(self) -> None: ...
 
 
@@ -64,6 +72,9 @@ class LocalHarness:
 
     def pass_time(self) -> None:
         time.sleep(0.02)
+
+    def inventory(self) -> NodeInventory:
+        return self.engine.inventory()
 
     def restart(self) -> None:
         self.engine = self._make()
@@ -121,6 +132,9 @@ class FakeHarness:
 
     def pass_time(self) -> None:
         self.engine.advance(0.5)
+
+    def inventory(self) -> NodeInventory:
+        return self.engine.inventory()
 
     def restart(self) -> None:
         pass

@@ -179,7 +179,7 @@ def test_two_services_have_two_ports(any_engine: Harness):
         wait_for(any_engine, ReplicaKey(replica, 1), is_running).endpoint.port for replica in (1, 2)
     }
     assert len(ports) == 2
-    assert any_engine.engine.find_free_port() not in ports
+    assert any_engine.engine.find_meeting_point("").port not in ports
 
 
 def test_a_service_that_never_answers_is_ended(any_engine: Harness):
@@ -231,7 +231,7 @@ def test_a_command_that_is_not_there_is_refused(any_engine: Harness):
 
 
 def test_the_inventory_names_what_is_virtual(any_engine: Harness):
-    inventory = any_engine.engine.inventory()
+    inventory = any_engine.inventory()
     assert inventory.cpu_milli >= 1000
     assert inventory.memory_mib > 0
     assert inventory.devices

@@ -63,7 +63,12 @@ def test_the_order_is_for_the_owners_eyes(local: LocalHarness):
 
 def build(**more) -> dict[str, str]:
     return build_environment(
-        spec=spec(("true",), **more), engine_id="e", work_dir="/w", checkpoint_dir="/c", port=24_001
+        spec=spec(("true",), **more),
+        engine_id="e",
+        work_dir="/w",
+        checkpoint_dir="/c",
+        port=24_001,
+        host="127.0.0.1",
     )
 
 

@@ -20,7 +20,7 @@ from obstore.store import S3Store
 from scheduler.core.vocabulary import SourceType
 from scheduler.engines import mounts
 from scheduler.engines.base import DeviceGrant, LaunchRefused, Mount
-from scheduler.engines.orders import make_order
+from scheduler.engines.orders import Folders, make_order
 from scheduler.engines.store import Store, TreeRefused
 from tests.engines.harness import (
     command_line,
@@ -344,10 +344,8 @@ def test_a_share_of_the_slice_is_told_as_what_the_process_sees(tmp_path, virtual
     order = make_order(
         spec=wanted,
         engine_id="00",
-        replica_dir=str(tmp_path),
-        storage_root=tmp_path,
+        folders=Folders(replica=str(tmp_path), output=tmp_path, storage=tmp_path),
         store=Store(tmp_path / "store"),
-        log_dir=tmp_path,
         wake_path="",
         port=None,
     )

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def gang(local: LocalHarness, *options: str, size: int = 2, attempt: int = 1) -> list[ReplicaKey]:
-    port = local.engine.find_free_port()
+    port = local.engine.find_meeting_point("").port
     command = ("python", str(EXAMPLES / "gang" / "all_reduce.py"), "--step-seconds", "0.1")
     keys = []
     for rank in range(size):

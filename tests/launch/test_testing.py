@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.launch.testing import ALONE, _stages
+from dashboard.launch.testing import ALONE, CLUSTER, _stages
 
 POSTGRES = "postgresql://somewhere/tests"
 
 
 def test_everything_runs_side_by_side_then_products_alone_then_on_postgresql():
-    beside, alone, again = _stages(["--durations=5"], POSTGRES)
+    beside, alone, cluster, again = _stages(["--durations=5"], POSTGRES)
     assert "--numprocesses" in beside.arguments
-    assert f"not ({ALONE})" in beside.arguments
+    assert f"not ({ALONE} or {CLUSTER})" in beside.arguments
     assert alone.arguments == ("-m", ALONE)
+    assert cluster.arguments == ("-m", CLUSTER)
     assert again.environment["DATABASE_URL"] == POSTGRES
     assert "--numprocesses" in again.arguments
 
@@ -27,7 +28,7 @@ def test_a_choice_is_run_as_it_is_given(argv):
 
 
 def test_without_postgresql_there_is_no_second_database():
-    assert [stage.environment for stage in _stages([], "")] == [{}, {}]
+    assert [stage.environment for stage in _stages([], "")] == [{}, {}, {}]
     assert len(_stages(["tests/launch"], "")) == 1
 
 

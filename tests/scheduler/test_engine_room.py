@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 
 from scheduler.engines.base import LaunchSpec, ReplicaKey
+from scheduler.engines.claims import claim
 from scheduler.engines.local import LocalEngine
-from scheduler.tick.engine_room import claim
 from tests.product import wait_until
 
 

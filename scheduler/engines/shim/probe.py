@@ -18,8 +18,9 @@ _FAILURES = 3
 class Probe(threading.Thread):
     """``ready`` follows the answers: one good makes it true, three bad in a row make it false."""
 
-    def __init__(self, *, port: int, path: str, on_change: Callable[[], None]) -> None:
+    def __init__(self, *, host: str, port: int, path: str, on_change: Callable[[], None]) -> None:
         super().__init__(daemon=True)
+        self._host = host
         self._port = port
         self._path = path
         self._on_change = on_change
@@ -29,19 +30,22 @@ class Probe(threading.Thread):
         """Probe for as long as the process lives."""
         failures = 0
         while True:
-            failures = 0 if has_answered(port=self._port, path=self._path) else failures + 1
+            failures = 0 if self._has_answered() else failures + 1
             ready = failures == 0 or (self.ready and failures < _FAILURES)
             if ready != self.ready:
                 self.ready = ready
                 self._on_change()
             time.sleep(_ONCE_READY_S if ready else _UNTIL_READY_S)
 
+    def _has_answered(self) -> bool:
+        return has_answered(host=self._host, port=self._port, path=self._path)
 
-def has_answered(*, port: int, path: str) -> bool:
+
+def has_answered(*, port: int, path: str, host: str = "127.0.0.1") -> bool:
     """Test whether a GET of ``path`` on this machine is answered with a 2xx status."""
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S) as connection:
+        with socket.create_connection((host, port), timeout=_TIMEOUT_S) as connection:
             connection.sendall(request.encode("ascii", errors="replace"))
             status = connection.recv(64).split(b" ", 2)
             _read_rest(connection)

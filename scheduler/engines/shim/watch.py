@@ -8,7 +8,7 @@ import select
 import signal
 import time
 
-from scheduler.engines import records
+from scheduler.engines import leases, records
 from scheduler.engines.records import Order, Paths, State
 from scheduler.engines.shim.marks import Found, FoundMark, MarkScanner
 from scheduler.engines.shim.output import OutputLog
@@ -83,6 +83,7 @@ class Watcher:
             self._read_stop_request()
             self._follow_readiness()
             self._watch_memory()
+            self._end_when_cut_off()
             self._kill_when_due()
             self._beat()
             self.save()
@@ -204,6 +205,13 @@ class Watcher:
             grace_s = 0 if far_beyond else min(self._order["grace_s"], _WALL_GRACE_S)
             self._begin_stop(cause="over_memory", reason="", grace_s=grace_s)
 
+    def _end_when_cut_off(self) -> None:
+        """End the work of a machine that is out of touch: it will be started again elsewhere."""
+        lease = self._order.get("lease", "")
+        if lease and not self._is_stopping() and leases.age_s(lease) > self._order["lease_s"]:
+            grace_s = min(self._order["grace_s"], leases.GRACE_S)
+            self._begin_stop(cause="lost", reason="out_of_touch", grace_s=grace_s)
+
     # -- ending ------------------------------------------------------------------------------
 
     def _begin_stop(self, *, cause: str, reason: str, grace_s: int) -> None:
@@ -248,7 +256,8 @@ class Watcher:
 
     def write_end(self) -> None:
         """Write down that it is over; on a full volume, as soon as that can be done."""
-        is_known = self.state["cause"] != "exited" or self._has_status()
+        cause = self.state["cause"]
+        is_known = cause != "lost" and (cause != "exited" or self._has_status())
         self.state["phase"] = "exited" if is_known else "lost"
         if not is_known:
             self.state["cause"] = "lost"
@@ -274,7 +283,10 @@ class Watcher:
             left_s = self._order["start_timeout_s"] - max(since_start_s, 0)
             self._start_deadline_s = time.monotonic() + max(left_s, 0)
         self._probe = Probe(
-            port=port, path=self._order["readiness_path"], on_change=self._wake_self
+            host=records.host_of(self._order),
+            port=port,
+            path=self._order["readiness_path"],
+            on_change=self._wake_self,
         )
         self._probe.start()
 
