@@ -86,8 +86,10 @@ def find_start(
         target = pool.live.get(workload_id)
         if target is None or target.workload.replicas:
             return at_us
-        known = [pool.next_end_us, target.workload.backing_off_until_us]
-        later = [each for each in known if each is not None and each > at_us]
+        paused_us = target.workload.backing_off_until_us
+        later = [] if paused_us is None or paused_us <= at_us else [paused_us]
+        if pool.next_end_us is not None:  # it may be this very instant
+            later.append(max(at_us, pool.next_end_us))
         if not later or min(later) > now_us + HORIZON_US:
             return None
         at_us = min(later)
