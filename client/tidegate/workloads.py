@@ -16,6 +16,7 @@ KINDS = ("training", "distributed", "workspace", "inference")
 PHASES = (
     "pending", "starting", "running", "degraded", "stopping", "stopped", "completed", "failed",
 )  # fmt: skip
+METRICS = ("concurrency", "throughput", "latency", "custom")
 ENDED = frozenset({"stopped", "completed", "failed"})
 FOLLOW_S = 1.0
 Json = dict[str, Any]
@@ -30,6 +31,8 @@ Json = dict[str, Any]
 )
 @click.option("--gpu-memory-mib", type=int, help="Or the GPU memory a replica asks for.")
 @click.option("--replicas", default="", help="How many: 4, or 1-3 for a service.")
+@click.option("--metric", type=click.Choice(METRICS), help="Of a service: what replicas follow.")
+@click.option("--threshold", type=int, help="Of the metric: a further replica above it.")
 @click.option("--priority", type=int, help="1 to 1000; left out: as usual for its kind.")
 @click.option("--preemptible/--not-preemptible", default=None, help="Left out: by priority.")
 @click.option("--cpu-milli", type=int, default=0, help="Thousandths of a core a replica.")
@@ -184,6 +187,9 @@ def _submission(client: Client, given: Json) -> Json:
             submission[name] = given[name]
     if given["gpu"]:
         submission |= replica_request(parse_gpu(given["gpu"]))
+    scaling = {name: given[name] for name in ("metric", "threshold") if given[name] is not None}
+    if scaling:
+        submission["scaling"] = scaling
     low, _, high = given["replicas"].partition("-")
     if low:
         if not low.isdigit() or (high and not high.isdigit()):

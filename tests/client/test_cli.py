@@ -184,3 +184,13 @@ def test_without_a_server_it_says_how_to_sign_in(typed, monkeypatch):
     code, _, complained = typed("list")
     assert code == 3
     assert "tidegate login" in complained
+
+
+def test_a_service_names_what_its_replicas_follow(typed):
+    asked = "submit -p bio-fold -n qa --kind inference -g 0.1 --replicas 1-3"
+    code, _, complained = typed(f"{asked} -- python serve.py")
+    assert (code, "metric_needed" in complained) == (1, True)
+    code, _, _ = typed(f"{asked} --metric concurrency --threshold 2 -- python serve.py")
+    assert code == 0
+    row = models.Workload.objects.get(name="qa")
+    assert (row.min_replicas, row.max_replicas) == (1, 3)
