@@ -148,6 +148,6 @@ def _field(loc: tuple[object, ...]) -> str:
     parts = [str(each) for each in loc]
     if parts and parts[0] in ("body", "query", "path", "header", "form"):
         parts = parts[1:]
-    if len(parts) > 1 and parts[0] in ("payload", "given", "file"):
+    if len(parts) > 1 and parts[0] in ("payload", "given", "file", "body"):
         parts = parts[1:]
     return ".".join(parts) or "body"

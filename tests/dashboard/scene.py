@@ -111,7 +111,7 @@ def _slices(
         model = MODELS[name.split("-")[0]]
         cordoned = name.startswith("a100")
         node = models.Node.objects.create(
-            pool=pool, name=name, gpu_model=model, cordoned=cordoned, draining=cordoned
+            pool=pool, name=name, gpu_model=model, cordoned=cordoned
         )
         for index, text in enumerate(gpus.split(",")):
             device = models.Device.objects.create(
