@@ -63,7 +63,7 @@ class ProgressIn(Strict):
     )
 
 
-class PointOut(Schema):
+class MetricPointOut(Schema):
     """A value, and when it was so."""
 
     at: datetime
@@ -74,7 +74,7 @@ class SeriesOut(Schema):
     """One of its numbers over time, thinned: peaks are kept."""
 
     name: str
-    points: list[PointOut]
+    points: list[MetricPointOut]
 
 
 class RunOut(Schema):
@@ -98,7 +98,7 @@ class ProgressOut(Schema):
     steps_a_second: float | None
     left_s: int | None
     runs: list[RunOut]
-    steps: list[PointOut]
+    steps: list[MetricPointOut]
     metrics: list[SeriesOut]
 
 
@@ -150,5 +150,5 @@ def report(request: HttpRequest, workload_id: lists.Id, given: ProgressIn) -> St
     return Status(204, None)
 
 
-def _points(series: queries.Series) -> list[PointOut]:
-    return [PointOut(at=from_us(at_ms * 1000), value=value) for at_ms, value in series.points]
+def _points(series: queries.Series) -> list[MetricPointOut]:
+    return [MetricPointOut(at=from_us(at_ms * 1000), value=value) for at_ms, value in series.points]

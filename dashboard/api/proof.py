@@ -40,7 +40,7 @@ class ResultOut(Schema):
     checks: int
 
 
-class RunOut(Schema):
+class VerificationRunOut(Schema):
     """One run."""
 
     id: int
@@ -76,15 +76,17 @@ class RunIn(Strict):
     layout: str = Field("card", max_length=20)
 
 
-@router.get("", response={200: lists.Page[RunOut], **READS}, summary="List runs")
-def list_runs(request: HttpRequest) -> lists.Page[RunOut]:
+@router.get("", response={200: lists.Page[VerificationRunOut], **READS}, summary="List runs")
+def list_runs(request: HttpRequest) -> lists.Page[VerificationRunOut]:
     """The newest first."""
     _admins_only(request)
-    return lists.Page[RunOut](items=[RunOut.from_orm(row) for row in queries.list_runs()])
+    return lists.Page[VerificationRunOut](
+        items=[VerificationRunOut.from_orm(row) for row in queries.list_runs()]
+    )
 
 
-@router.post("", response={201: RunOut, **WRITES}, summary="Ask for a run")
-def start(request: HttpRequest, body: RunIn) -> Status[RunOut]:
+@router.post("", response={201: VerificationRunOut, **WRITES}, summary="Ask for a run")
+def start(request: HttpRequest, body: RunIn) -> Status[VerificationRunOut]:
     """One runs at a time, on a pool of its own that nobody else sees."""
     _admins_only(request)
     if body.layout not in LAYOUTS:
@@ -100,8 +102,8 @@ def start(request: HttpRequest, body: RunIn) -> Status[RunOut]:
     return Status(201, _find(made.pk))
 
 
-@router.get("/{run_id}", response={200: RunOut, **READS}, summary="Read a run")
-def read_run(request: HttpRequest, run_id: int) -> RunOut:
+@router.get("/{run_id}", response={200: VerificationRunOut, **READS}, summary="Read a run")
+def read_run(request: HttpRequest, run_id: int) -> VerificationRunOut:
     """Where it stands."""
     _admins_only(request)
     return _find(run_id)
@@ -120,19 +122,19 @@ def list_lines(
     return lists.Page[LineOut](items=[LineOut.from_orm(row) for row in rows])
 
 
-@router.post("/{run_id}/cancel", response={200: RunOut, **WRITES}, summary="End a run")
-def cancel(request: HttpRequest, run_id: int) -> RunOut:
+@router.post("/{run_id}/cancel", response={200: VerificationRunOut, **WRITES}, summary="End a run")
+def cancel(request: HttpRequest, run_id: int) -> VerificationRunOut:
     """Its pool is removed as after any run."""
     _admins_only(request)
     operations.cancel_run(run_id=run_id, authority=who(request).authority, now=timezone.now())
     return _find(run_id)
 
 
-def _find(run_id: int) -> RunOut:
+def _find(run_id: int) -> VerificationRunOut:
     found = queries.read_run(run_id=run_id)
     if found is None:
         raise NotFound("run")
-    return RunOut.from_orm(found)
+    return VerificationRunOut.from_orm(found)
 
 
 def _wrong(field: str, code: str, message: str) -> Problem:

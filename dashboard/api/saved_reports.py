@@ -55,7 +55,7 @@ class SavedWholeOut(Schema):
     total: list[str]
 
 
-class ScheduleOut(Schema):
+class ReportScheduleOut(Schema):
     """What has a report made again and again."""
 
     id: int
@@ -73,7 +73,7 @@ class SaveIn(Strict):
     readers: Readers = Readers.ME
 
 
-class ScheduleIn(Strict):
+class ReportScheduleIn(Strict):
     """What is to be made, and how often. Who is mailed is set on the page."""
 
     name: str = Field(max_length=120)
@@ -150,20 +150,24 @@ def drop(request: HttpRequest, saved_id: int) -> Status[None]:
 
 
 @router.get(
-    "/schedules", response={200: lists.Page[ScheduleOut], **READS}, summary="List one's schedules"
+    "/schedules",
+    response={200: lists.Page[ReportScheduleOut], **READS},
+    summary="List one's schedules",
 )
-def list_schedules(request: HttpRequest) -> lists.Page[ScheduleOut]:
+def list_schedules(request: HttpRequest) -> lists.Page[ReportScheduleOut]:
     """By name."""
     rows = queries.list_schedules(owner=who(request).authority.name)
-    return lists.Page[ScheduleOut](items=[ScheduleOut.from_orm(row) for row in rows])
+    return lists.Page[ReportScheduleOut](items=[ReportScheduleOut.from_orm(row) for row in rows])
 
 
 @router.post(
-    "/schedules", response={201: ScheduleOut, **WRITES}, summary="Have a report made regularly"
+    "/schedules",
+    response={201: ReportScheduleOut, **WRITES},
+    summary="Have a report made regularly",
 )
 def add_schedule(
-    request: HttpRequest, body: ScheduleIn, query: Query[ReportQuery]
-) -> Status[ScheduleOut]:
+    request: HttpRequest, body: ReportScheduleIn, query: Query[ReportQuery]
+) -> Status[ReportScheduleOut]:
     """Each time about the period that has just ended, with what its owner may see then."""
     caller, now = who(request), timezone.now()
     operations.require_may_share(readers=body.readers, authority=caller.authority)
@@ -179,7 +183,7 @@ def add_schedule(
     )
     rows = queries.list_schedules(owner=caller.authority.name)
     made = next(row for row in rows if row.id == schedule_id)
-    return Status(201, ScheduleOut.from_orm(made))
+    return Status(201, ReportScheduleOut.from_orm(made))
 
 
 @router.delete(

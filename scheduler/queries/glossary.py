@@ -30,6 +30,7 @@ _NUMBERS: Numbers = {
     "next_try_at_us": int(_NEXT_TRY.timestamp()) * 1_000_000,
 }
 _EVENT_PARAMS: dict[str, object] = {
+    "node": "card-01",
     "by": "lin",
     "placements": [{"node": "card-01", "devices": [0]}],
     "before": {"priority": 40},
