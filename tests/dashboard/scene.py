@@ -110,9 +110,7 @@ def _slices(
     for name, gpus in NODES.items():
         model = MODELS[name.split("-")[0]]
         cordoned = name.startswith("a100")
-        node = models.Node.objects.create(
-            pool=pool, name=name, gpu_model=model, cordoned=cordoned
-        )
+        node = models.Node.objects.create(pool=pool, name=name, gpu_model=model, cordoned=cordoned)
         for index, text in enumerate(gpus.split(",")):
             device = models.Device.objects.create(
                 node=node, index=index, model=model, memory_mib=81_920
