@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import redis
@@ -18,10 +18,11 @@ from django.db import transaction
 
 from scheduler import events, models
 from scheduler.core import autoscale as core
-from scheduler.core import drain
 from scheduler.core.instants import from_us, to_us
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.telemetry import demand
+from scheduler.tick.service_replicas import match_replicas
+from scheduler.tick.service_scene import Scene, note_event
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 EVALUATE_S = 2
 #: A gateway has written a second's demand this long after its end.
 LAG_US = 1_000_000
-#: A replica is asked to end no sooner after its drain began: by then every gateway has seen it.
-LEAST_DRAIN_US = 1_500_000
 #: A point is kept at each change, and at least so often.
 POINT_S = 10
 #: Points older than this are dropped.
@@ -43,40 +42,6 @@ SERVED_PHASES = (
     Phase.DEGRADED,
     Phase.STOPPING,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
-    """One service with its living replicas and what gateways said of it."""
-
-    service: models.InferenceService
-    workload: models.Workload
-    alive: Sequence[models.Replica]
-    told: demand.Demand
-    now: datetime
-
-    @property
-    def counts(self) -> demand.Counts:
-        return self.told.services.get(self.workload.pk, demand.Counts())
-
-    @property
-    def staying(self) -> list[models.Replica]:
-        """Return the replicas that start or answer and are not on their way out."""
-        return [
-            replica
-            for replica in self.alive
-            if replica.phase != ReplicaPhase.STOPPING
-            and str(replica.pk) not in self.service.draining
-        ]
-
-    @property
-    def lasting(self) -> list[models.Replica]:
-        """Return those of them that are not on a node that is emptied."""
-        return [replica for replica in self.staying if not replica.node.draining]
-
-    @property
-    def ready(self) -> int:
-        return sum(replica.phase == ReplicaPhase.RUNNING for replica in self.staying)
 
 
 def scale_services(*, now: datetime) -> bool:
@@ -142,7 +107,7 @@ def _evaluate(due: Sequence[int], told: demand.Demand, now: datetime) -> bool:
         if not _is_due(service, told, now):
             continue  # another tick was here meanwhile
         workload = service.workload
-        scene = _Scene(
+        scene = Scene(
             service=service, workload=workload, alive=alive[workload.pk], told=told, now=now
         )
         changed |= _serve(scene)
@@ -174,13 +139,13 @@ def _is_due(service: models.InferenceService, told: demand.Demand, now: datetime
     return bool(counts.waiting) and service.workload.desired_replicas == 0
 
 
-def _serve(scene: _Scene) -> bool:
+def _serve(scene: Scene) -> bool:
     verdict = _decide(scene)
     before = scene.workload.desired_replicas
     _note_cold_start(scene, before, verdict.desired)
     if verdict.desired != before:
         _write_desired(scene, verdict, before)
-    moved = _match_replicas(scene, verdict.desired)
+    moved = match_replicas(scene, verdict.desired)
     _forgive_failures(scene)
     _write_point(scene, verdict)
     service = scene.service
@@ -190,7 +155,7 @@ def _serve(scene: _Scene) -> bool:
     return moved or verdict.desired != before
 
 
-def _decide(scene: _Scene) -> core.Verdict:
+def _decide(scene: Scene) -> core.Verdict:
     history = core.History(
         buckets=scene.told.buckets.get(scene.workload.pk, {}),
         covered=scene.told.covered,
@@ -235,7 +200,7 @@ def _memory_of(service: models.InferenceService) -> core.Memory:
 # --- The number -----------------------------------------------------------------------------------
 
 
-def _write_desired(scene: _Scene, verdict: core.Verdict, before: int) -> None:
+def _write_desired(scene: Scene, verdict: core.Verdict, before: int) -> None:
     workload = scene.workload
     workload.desired_replicas = verdict.desired
     workload.generation += 1
@@ -262,10 +227,10 @@ def _write_desired(scene: _Scene, verdict: core.Verdict, before: int) -> None:
         pool_id=workload.pool_id,
         params=told,
     )
-    _event(scene, "scaled", told, record)
+    note_event(scene, "scaled", told, record)
 
 
-def _note_cold_start(scene: _Scene, before: int, desired: int) -> None:
+def _note_cold_start(scene: Scene, before: int, desired: int) -> None:
     """Measure from the demand at zero to the first replica that answers."""
     service = scene.service
     if before == 0 and desired > 0:
@@ -275,12 +240,12 @@ def _note_cold_start(scene: _Scene, before: int, desired: int) -> None:
         took = min(answered, default=scene.now) - service.waking_since
         service.last_cold_start_ms = max(0, took // timedelta(milliseconds=1))
         service.waking_since = None
-        _event(scene, "cold_start", {"ms": service.last_cold_start_ms})
+        note_event(scene, "cold_start", {"ms": service.last_cold_start_ms})
     elif desired == 0:
         service.waking_since = None
 
 
-def _forgive_failures(scene: _Scene) -> None:
+def _forgive_failures(scene: Scene) -> None:
     """Count failed starts anew once a replica has answered for a whole window."""
     workload = scene.workload
     long_ago = scene.now - timedelta(seconds=scene.service.stable_window_s)
@@ -290,104 +255,10 @@ def _forgive_failures(scene: _Scene) -> None:
         workload.save(update_fields=["failures"])
 
 
-# --- The replicas ---------------------------------------------------------------------------------
-
-
-def _match_replicas(scene: _Scene, desired: int) -> bool:
-    """Send away what is above the number, take back what is below it, end what has drained."""
-    _forget_gone(scene)
-    surplus = len(scene.lasting) - desired
-    moved = surplus > 0 or (surplus < 0 and bool(_may_serve_on(scene)))
-    for replica in _choose_to_leave(scene, max(0, surplus)):
-        if replica.phase == ReplicaPhase.STARTING:
-            _stop(scene, replica)
-        else:
-            scene.service.draining[str(replica.pk)] = to_us(scene.now)
-            _event(scene, "draining", {"ordinal": replica.ordinal})
-    if surplus < 0:
-        _take_back(scene, -surplus)
-    moved |= _let_replaced_go(scene, desired)
-    for replica in scene.alive:
-        if _has_drained(scene, replica):
-            _stop(scene, replica)
-            del scene.service.draining[str(replica.pk)]
-            moved = True
-    return moved
-
-
-def _forget_gone(scene: _Scene) -> None:
-    there = {str(r.pk) for r in scene.alive if r.phase == ReplicaPhase.RUNNING}
-    draining: Mapping[str, int] = scene.service.draining
-    scene.service.draining = {each: at for each, at in draining.items() if each in there}
-
-
-def _choose_to_leave(scene: _Scene, count: int) -> list[models.Replica]:
-    """Return the newest that don't answer yet, then those with the least in flight."""
-
-    def order(replica: models.Replica) -> tuple[bool, int, int]:
-        answers = replica.phase == ReplicaPhase.RUNNING
-        return answers, scene.told.replicas.get(replica.pk, 0), -replica.pk
-
-    return sorted(scene.lasting, key=order)[:count]
-
-
-def _take_back(scene: _Scene, count: int) -> None:
-    """Let the replicas that began to drain last serve on: they need no start."""
-    for replica_id in _may_serve_on(scene)[:count]:
-        del scene.service.draining[replica_id]
-
-
-def _may_serve_on(scene: _Scene) -> list[str]:
-    """Return those that drain, the latest first, without those on a node that is emptied."""
-    leaving = {str(each.pk) for each in scene.alive if each.node.draining}
-    latest = sorted(scene.service.draining.items(), key=lambda item: (-item[1], item[0]))
-    return [replica_id for replica_id, _ in latest if replica_id not in leaving]
-
-
-def _let_replaced_go(scene: _Scene, desired: int) -> bool:
-    """Drain replicas on nodes that are emptied for which another answers elsewhere; end those that start."""
-    here = [replica for replica in scene.staying if replica.node.draining]
-    if not here:
-        return False
-    for replica in here:
-        if replica.phase == ReplicaPhase.STARTING:
-            _stop(scene, replica)
-    answering = [replica for replica in here if replica.phase == ReplicaPhase.RUNNING]
-    going = drain.replaced(
-        here=[replica.pk for replica in answering],
-        ready_elsewhere=sum(each.phase == ReplicaPhase.RUNNING for each in scene.lasting),
-        wanted=desired,
-    )
-    for replica in answering:
-        if replica.pk in going:
-            scene.service.draining[str(replica.pk)] = to_us(scene.now)
-            node = replica.node.name
-            _event(scene, "replaced", {"ordinal": replica.ordinal, "node": node})
-    return bool(going) or len(answering) < len(here)
-
-
-def _has_drained(scene: _Scene, replica: models.Replica) -> bool:
-    since_us = scene.service.draining.get(str(replica.pk))
-    if since_us is None or replica.phase != ReplicaPhase.RUNNING:
-        return False
-    waited_us = to_us(scene.now) - since_us
-    if waited_us >= scene.service.drain_s * core.SECOND_US:
-        return True
-    busy = scene.told.replicas.get(replica.pk, 0)
-    return not busy and bool(scene.told.gateways) and waited_us >= LEAST_DRAIN_US
-
-
-def _stop(scene: _Scene, replica: models.Replica) -> None:
-    replica.phase = ReplicaPhase.STOPPING
-    replica.stopping_at = scene.now
-    replica.stop_code = "scale_down"
-    replica.save(update_fields=["phase", "stopping_at", "stop_code"])
-
-
 # --- The record -----------------------------------------------------------------------------------
 
 
-def _write_point(scene: _Scene, verdict: core.Verdict) -> None:
+def _write_point(scene: Scene, verdict: core.Verdict) -> None:
     """Keep a point where something changed, and every so often."""
     service = scene.service
     now_numbers = [verdict.desired, len(scene.alive), scene.ready]
@@ -429,7 +300,7 @@ def _mean_ms(total: core.Bucket) -> int | None:
     return total.latency_us // (total.finished * 1000) if total.finished else None
 
 
-def _prune(scene: _Scene) -> None:
+def _prune(scene: Scene) -> None:
     """Drop old points, once an hour."""
     last_us = int(scene.service.memory.get("pruned_us", 0))
     if scene.now - from_us(last_us) < timedelta(seconds=PRUNE_EVERY_S):
@@ -438,18 +309,3 @@ def _prune(scene: _Scene) -> None:
     models.ScalingPoint.objects.filter(
         workload=scene.workload, at__lt=scene.now - POINTS_KEPT
     ).delete()
-
-
-def _event(
-    scene: _Scene,
-    event_code: str,
-    params: Mapping[str, object],
-    record: models.Decision | None = None,
-) -> None:
-    models.WorkloadEvent.objects.create(
-        workload=scene.workload,
-        at=scene.now,
-        code=event_code,
-        params=dict(params),
-        decision=record,
-    )

@@ -59,26 +59,7 @@ def carry_out(stage: Stage) -> None:
     sheet.when("the time of the rules has passed")
     found = stage.wait_for_processes(lambda seen: not any(seen.of(name) for name in names))
     for name in names:
-        there = "runs" if found.of(name) else "has ended"
-        was = "ran" if began.of(name) else "never ran"
-        sheet.check(
-            expected=say("{name} ran and has ended", name=name),
-            seen=say("{name} {was} and {there}", name=name, was=was, there=there),
-            where=PROCESS_TABLE,
-        )
-    for name in names:
-        page = settle(
-            partial(stage.workload_page, name),
-            until=lambda text: "Stopped" in text,
-            within_s=stage.patience_s,
-        )
-        sheet.check(
-            expected=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S),
-            seen=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S)
-            if "Stopped" in page and f"its rule of {LIMIT_S} s stops it" in page
-            else say("{name}: its page does not say so", name=name),
-            where="the workload's page",
-        )
+        _check_that_it_ended(stage, name, did_run=bool(began.of(name)), runs=bool(found.of(name)))
     sheet.check(
         expected="busy goes on, the service answers",
         seen=say(
@@ -89,6 +70,30 @@ def carry_out(stage: Stage) -> None:
         where=say("{place} and HTTP to the process", place=PROCESS_TABLE),
     )
     _not_for_inference(stage)
+
+
+def _check_that_it_ended(stage: Stage, name: str, *, did_run: bool, runs: bool) -> None:
+    """Check that a process that ran is gone, and that its page says by which rule."""
+    sheet = stage.sheet
+    there = "runs" if runs else "has ended"
+    was = "ran" if did_run else "never ran"
+    sheet.check(
+        expected=say("{name} ran and has ended", name=name),
+        seen=say("{name} {was} and {there}", name=name, was=was, there=there),
+        where=PROCESS_TABLE,
+    )
+    page = settle(
+        partial(stage.workload_page, name),
+        until=lambda text: "Stopped" in text,
+        within_s=stage.patience_s,
+    )
+    sheet.check(
+        expected=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S),
+        seen=say("{name}: Stopped, by its rule of {limit_s} s", name=name, limit_s=LIMIT_S)
+        if "Stopped" in page and f"its rule of {LIMIT_S} s stops it" in page
+        else say("{name}: its page does not say so", name=name),
+        where="the workload's page",
+    )
 
 
 def _set_rule(stage: Stage, kind: str) -> None:
