@@ -13,6 +13,7 @@ from django.contrib.sessions.backends.base import SessionBase
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from access.models import Session, User
 from access.scopes import UserAuthority
@@ -78,6 +79,18 @@ def living_keys(keys: Iterable[str]) -> set[str]:
     now = timezone.now()
     found = Session.objects.filter(session_key__in=list(keys), expire_date__gt=now)
     return set(found.values_list("session_key", flat=True))
+
+
+def mark_of(key: str) -> str:
+    """Return what tells a sign-in from others and opens none."""
+    return salted_hmac("access.sessions.mark", key, algorithm="sha256").hexdigest()
+
+
+def is_open(*, user: User, mark: str) -> bool:
+    """Test whether a user's sign-in of that mark is still open."""
+    rows = Session.objects.filter(user=user, expire_date__gt=timezone.now())
+    keys = rows.values_list("session_key", flat=True)
+    return any(constant_time_compare(mark_of(key), mark) for key in keys)
 
 
 def note_use(*, request: HttpRequest, session: SessionBase) -> None:

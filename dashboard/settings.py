@@ -43,12 +43,11 @@ UPLOAD_MIB = env.integer("TIDEGATE_UPLOAD_MIB", default=512, least=1)
 WEBHOOK_NETWORKS = env.words("TIDEGATE_WEBHOOK_NETWORKS")
 #: Where people reach the pages: what links in messages begin with.
 PUBLIC_URL = env.text("TIDEGATE_PUBLIC_URL", default="").rstrip("/")
-#: Where running work reaches the API: `up` leaves the address of its own server.
-REPLICA_URL = (
-    env.text("TIDEGATE_REPLICA_URL", default="")
-    or env.address_kept_in(DATA_DIR / "web.url", default="")
-    or PUBLIC_URL
-).rstrip("/")
+#: The address of an `up` of this machine, which it leaves for those who work here.
+_UP_URL = env.address_kept_in(DATA_DIR / "web.url", default="").rstrip("/")
+PRODUCT_URL = PUBLIC_URL or _UP_URL
+#: Where running work reaches the API.
+REPLICA_URL = env.text("TIDEGATE_REPLICA_URL", default="").rstrip("/") or _UP_URL or PUBLIC_URL
 
 #: From where metrics are scraped without a token, such as 10.0.0.7/32: it reads those of the whole cluster.
 METRICS_NETWORKS = env.networks("TIDEGATE_METRICS_NETWORKS")

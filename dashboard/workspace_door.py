@@ -1,9 +1,10 @@
 """The door of workspaces: an address of their own, a ticket to enter, a right that is asked again and again.
 
-What a workspace shows is somebody's program. It is served only at a host that the product itself is not
-served at (``TIDEGATE_WORKSPACE_URL``), so that it can neither read nor use a sign-in there. One enters by a
-ticket that the product's page posts; it holds for half a minute and once, and is never in an address. From
-then on a cookie of that host, of that one workspace's path, says who it is.
+What a workspace shows is somebody's program. Each is served at a host of its own below a name that the
+product itself is not served at (``TIDEGATE_WORKSPACE_URL``), so that it can neither read nor use a sign-in
+there, nor what its guest may do in another workspace. One enters by a ticket that the product's page posts;
+it holds for half a minute and once, and is never in an address. From then on a cookie of that host says who
+it is. Neither holds the key of a sign-in: a workspace could read them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from django.utils import timezone
 from access import counting
 from access.models import User
 from access.scopes import authority_of
-from access.sessions import living_keys
+from access.sessions import is_open
 from gateway.exchange import Exchange
 from gateway.upstream import Upstream
 from gateway.workspaces import PREFIX, NotThere, Target, carry, carry_socket
@@ -39,21 +40,20 @@ TICKET_S, STAY_S = 30, 12 * 3600
 RIGHT_S = 5.0
 COOKIE = "tidegate_workspace"
 _TICKET, _STAY = "tidegate.workspace.ticket", "tidegate.workspace.stay"
-_NOTED_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """Who uses one workspace, by which sign-in."""
+    """Who uses one workspace, by which sign-in (``access.sessions.mark_of``)."""
 
     user_id: int
-    session_key: str
+    session_mark: str
     workload_id: int
 
 
 def ticket_of(guest: Guest) -> str:
     """Return what lets a guest in once, within half a minute."""
-    value = [guest.user_id, guest.session_key, guest.workload_id, secrets.token_hex(8)]
+    value = [guest.user_id, guest.session_mark, guest.workload_id, secrets.token_hex(8)]
     return signing.dumps(value, salt=_TICKET)
 
 
@@ -71,7 +71,7 @@ class Door:
             return
         headers = dict(scope["headers"])
         workload_id = _id_in(scope["path"])
-        if workload_id is None:
+        if workload_id is None or _host_of(headers) != urlsplit(address_of(workload_id)).netloc:
             await self._elsewhere(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._socket(scope, receive, send, workload_id, headers)
@@ -81,7 +81,19 @@ class Door:
             await self._request(scope, receive, send, workload_id, headers)
 
     async def _elsewhere(self, scope: Any, receive: Any, send: Any) -> None:
-        """At this host there is nobody signed in, whatever cookies come."""
+        """Below the workspaces' name there is nothing else; at it, nobody is signed in."""
+        own, home = (urlsplit(str(url)) for url in (settings.WORKSPACE_URL, settings.PRODUCT_URL))
+        if _host_of(dict(scope["headers"])) != own.netloc:
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.close", "code": 4403})
+            else:
+                await _say(send, 404, "There is no such workspace, or it is not running.")
+            return
+        if scope["type"] == "http" and home.netloc not in ("", own.netloc):
+            # Whoever typed this machine's other name comes to the product.
+            await _start(send, 303, [(b"location", home.geturl().encode() + scope["raw_path"])])
+            return
         kept = [(name, value) for name, value in scope["headers"] if name != b"cookie"]
         await self._application({**scope, "headers": kept}, receive, send)
 
@@ -96,7 +108,7 @@ class Door:
         ):
             await _say(send, 403, "This ticket is over. Open the workspace from its page again.")
             return
-        stay = signing.dumps([guest.user_id, guest.session_key, workload_id], salt=_STAY)
+        stay = signing.dumps([guest.user_id, guest.session_mark, workload_id], salt=_STAY)
         path = f"{PREFIX}{workload_id}/"
         cookie = f"{COOKIE}={stay}; Path={path}; Max-Age={STAY_S}; HttpOnly; SameSite=Lax"
         if settings.HTTPS:
@@ -108,27 +120,36 @@ class Door:
         self, scope: Any, receive: Any, send: Any, workload_id: int, headers: Mapping[bytes, bytes]
     ) -> None:
         found = await self._allowed(headers, workload_id)
+        if found is not None and _origin_of(headers) not in ("", _host_of(headers)):
+            await _say(send, 403, "This workspace answers no other page than its own.")
+            return
         if found is None:
             await _say(send, 404, "There is no such workspace, or it is not running.")
             return
         exchange = Exchange(scope, receive, send)
         try:
             await exchange.open()
-            await carry(exchange=exchange, target=_target(found), upstream=self._upstream)
+            carrying = asyncio.create_task(
+                carry(exchange=exchange, target=_target(found), upstream=self._upstream)
+            )
+            if await self._while_allowed(carrying, headers, found):
+                await carrying
         except NotThere as error:
             await _say(send, 502, str(error))
         except asyncio.CancelledError:
-            if not exchange.gone:
+            if exchange.problem is None and not exchange.gone:
                 raise
+            if exchange.problem is not None and not exchange.answering:
+                await _say(send, exchange.problem.status, str(exchange.problem))
         finally:
             await exchange.close()
 
     async def _socket(
         self, scope: Any, receive: Any, send: Any, workload_id: int, headers: Mapping[bytes, bytes]
     ) -> None:
-        origin = urlsplit(headers.get(b"origin", b"").decode("latin1"))
-        is_own = origin.netloc == headers.get(b"host", b"").decode("latin1")
-        found = await self._allowed(headers, workload_id) if is_own else None
+        found = None
+        if _origin_of(headers) == _host_of(headers):
+            found = await self._allowed(headers, workload_id)
         if found is None:
             await receive()
             await send({"type": "websocket.close", "code": 4403})
@@ -136,13 +157,23 @@ class Door:
         carrying = asyncio.create_task(
             carry_socket(scope=scope, receive=receive, send=send, target=_target(found))
         )
+        await self._while_allowed(carrying, headers, found)
+
+    async def _while_allowed(
+        self,
+        carrying: asyncio.Task[None],
+        headers: Mapping[bytes, bytes],
+        found: workspaces.Workspace,
+    ) -> bool:
+        """Let it go on for as long as the right lasts; tell whether it came to its end."""
         try:
             while not carrying.done():
                 await asyncio.wait([carrying], timeout=RIGHT_S)
-                if not carrying.done() and await self._allowed(headers, workload_id) != found:
-                    return  # no longer: the socket ends
+                if not carrying.done() and await self._allowed(headers, found.workload_id) != found:
+                    return False  # no longer: what is open ends
         finally:
             carrying.cancel()
+        return True
 
     async def _allowed(
         self, headers: Mapping[bytes, bytes], workload_id: int
@@ -164,15 +195,16 @@ def open_workspaces(application: Application) -> Door:
     return Door(application)
 
 
-def workspace_path(workload_id: int) -> str:
-    """Return the path at the workspaces' host below which one of them is."""
-    return f"{PREFIX}{workload_id}/"
+def address_of(workload_id: int) -> str:
+    """Return where a workspace is: at a host of its own, so that no other's page is of its origin."""
+    base = urlsplit(str(settings.WORKSPACE_URL))
+    return f"{base.scheme}://w{workload_id}.{base.netloc}{PREFIX}{workload_id}/"
 
 
 def _find(guest: Guest) -> workspaces.Workspace | None:
     """Return the workspace of a guest who is signed in still and may work in its project."""
     user = User.objects.filter(pk=guest.user_id, is_active=True).first()
-    if user is None or not living_keys([guest.session_key]):
+    if user is None or not is_open(user=user, mark=guest.session_mark):
         return None
     authority = authority_of(user=user, door="page")
     found = workspaces.find_workspace(visible=authority.visible, workload_id=guest.workload_id)
@@ -190,8 +222,19 @@ def _target(found: workspaces.Workspace) -> Target:
 
 
 def _is_own_host(scope: Any) -> bool:
-    own = urlsplit(str(settings.WORKSPACE_URL)).netloc
-    return bool(own) and dict(scope["headers"]).get(b"host", b"").decode("latin1") == own
+    """Test whether a request is for the workspaces' name or one below it."""
+    own, asked = urlsplit(str(settings.WORKSPACE_URL)).netloc, _host_of(dict(scope["headers"]))
+    return bool(own) and (asked == own or asked.endswith(f".{own}"))
+
+
+def _host_of(headers: Mapping[bytes, bytes]) -> str:
+    return headers.get(b"host", b"").decode("latin1").lower()
+
+
+def _origin_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return the host of the page that asks; empty where the browser names none."""
+    origin = headers.get(b"origin", b"").decode("latin1")
+    return urlsplit(origin).netloc.lower() or origin
 
 
 def _id_in(path: str) -> int | None:
@@ -203,10 +246,10 @@ def _id_in(path: str) -> int | None:
 
 def _guest_of(value: str, *, salt: str, within_s: int) -> Guest | None:
     try:
-        user_id, session_key, workload_id = signing.loads(value, salt=salt, max_age=within_s)[:3]
+        user_id, session_mark, workload_id = signing.loads(value, salt=salt, max_age=within_s)[:3]
     except (signing.BadSignature, ValueError):
         return None
-    return Guest(user_id=user_id, session_key=session_key, workload_id=workload_id)
+    return Guest(user_id=user_id, session_mark=session_mark, workload_id=workload_id)
 
 
 def _is_first(ticket: str) -> bool:

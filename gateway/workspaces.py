@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Subprotocol
 
 from gateway.errors import GatewayError
@@ -28,7 +28,7 @@ _NOT_ON = frozenset(
 )
 _NOT_BACK = frozenset(
     b"connection keep-alive proxy-authenticate proxy-connection te trailer transfer-encoding upgrade "
-    b"date server strict-transport-security".split()
+    b"date server strict-transport-security service-worker-allowed clear-site-data".split()
 )
 MOST_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -89,6 +89,8 @@ async def carry(*, exchange: Exchange, target: Target, upstream: Upstream) -> No
         raise
     finally:
         if sender is not None:
+            if not sender.done():
+                connection.close()  # what is missing would be taken from the next request
             sender.cancel()
         upstream.give_back(target.host, target.port, connection)
 
@@ -136,8 +138,10 @@ async def carry_socket(*, scope: Any, receive: Any, send: Any, target: Target) -
             ping_interval=None,
             compression=None,
             proxy=None,
+            host=target.host,  # a redirect to another place is refused
+            port=target.port,
         )
-    except (OSError, TimeoutError, InvalidHandshake):
+    except (OSError, TimeoutError, ValueError, WebSocketException):
         await send({"type": "websocket.close", "code": 4502})
         return
     async with inner:

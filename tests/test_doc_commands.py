@@ -19,6 +19,8 @@ pytestmark = pytest.mark.product
 ADDRESS = "http://127.0.0.1:8000"
 WALK = ROOT / "docs" / "start" / "command-line.md"
 PAGE_S = 300
+#: Printed by the shell itself when it has come to the end of what it was given.
+TYPED = "typed to the end"
 #: Chinese pages have the commands of the English ones (tests/test_docs.py).
 WITH_COMMANDS = [
     page
@@ -56,7 +58,7 @@ class Newcomer:
         for written, meant in self._replaced().items():
             text = text.replace(written, meant)
         done = subprocess.run(
-            ["bash", "-exo", "pipefail", "-c", text],
+            ["bash", "-exo", "pipefail", "-c", f"{text}\nprintf '%s' '{TYPED}'"],
             cwd=self.clone,
             env={**self.environment(), **environment},
             stdin=subprocess.DEVNULL,
@@ -121,7 +123,7 @@ def test_a_newcomer_is_reclaimed_reads_why_resumes_and_takes_the_months_figures_
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_run_as_written(page, newcomer, walked):
     token = newcomer.product.manage("token", "admin").stdout.strip()
-    newcomer.read(page, TOKEN=token)
+    assert newcomer.read(page, TOKEN=token).endswith(TYPED)
 
 
 def test_the_notebook_runs_cell_by_cell(newcomer, walked, monkeypatch):

@@ -19,7 +19,9 @@ GOALS: dict[str, Callable[[Json], bool]] = {
     "pending": lambda found: found["phase"] == "pending",
     "ended": lambda found: found["phase"] in ENDED,
     "saved": lambda found: _has(found, "first_checkpoint"),
-    "resumed": lambda found: _has(found, "resumed_equal", "resumed_with_loss"),
+    "resumed": lambda found: (
+        found["phase"] == "running" and _has(found, "resumed_equal", "resumed_with_loss")
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db import connection
 
 from dashboard.backups import databases
 
@@ -21,9 +23,10 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 ENVIRONMENT = "settings.env"
 KEYS = ("secret.key", "credentials.key")
-#: Below the folder of workloads: uploaded data, and what work has written. Not what runs.
+#: Below the folder of workloads: uploaded data, and what work has written (with several machines in
+#: ``storage``, which they share). Not what runs.
 UPLOADED = ("store",)
-WORK = ("engine/storage", "engine/logs")
+WORK = ("engine/storage", "engine/logs", "storage")
 #: Never kept: they are of the machine, or shown once.
 NOT_KEPT = frozenset({"TIDEGATE_ADMIN_PASSWORD", "TIDEGATE_DATA", "TIDEGATE_WORKLOADS"})
 
@@ -49,13 +52,13 @@ def write(file: Path, *, with_work: bool) -> Manifest:
     draft = file.with_name(file.name + ".draft")
     with tempfile.TemporaryDirectory(prefix="tidegate-backup-", dir=file.parent) as name:
         folder = Path(name)
-        databases.dump(folder)
+        rows = databases.dump(folder)
         manifest = Manifest(
             format=FORMAT,
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
             database=databases.kind(),
             migrations=databases.migrations(),
-            rows=databases.counts(),
+            rows=rows,
             with_work=with_work,
         )
         with (
@@ -99,6 +102,7 @@ def restore(file: Path) -> list[Path]:
 
     Raises:
         NoBackup: it is none, or of the other kind of database.
+        ValueError: it is of a newer version.
         NotEmpty: a PostgreSQL database that is in use.
     """
     manifest = read(file)
@@ -106,6 +110,7 @@ def restore(file: Path) -> list[Path]:
         raise NoBackup(
             f"{file} is of {manifest.database}, and this installation uses {databases.kind()}."
         )
+    databases.refuse_newer(manifest.migrations)
     data = Path(settings.DATA_DIR)
     with tempfile.TemporaryDirectory(prefix="tidegate-restore-", dir=data) as name:
         folder = Path(name)
@@ -113,6 +118,7 @@ def restore(file: Path) -> list[Path]:
             tar.extractall(folder, filter="data")
         if databases.kind() == "postgresql" and databases.has_content():
             raise databases.NotEmpty
+        connection.close()  # its last commits go into the file while that is still in its place
         aside = _move_aside(data)
         databases.load(folder / "database", state=manifest.migrations)
         for key in KEYS:
@@ -121,7 +127,7 @@ def restore(file: Path) -> list[Path]:
                 (data / key).chmod(0o600)
         work = folder / "workloads"
         if work.exists():
-            work.rename(settings.WORKLOADS_DIR)
+            shutil.move(work, settings.WORKLOADS_DIR)  # it may lie on another volume
         (folder / ENVIRONMENT).replace(data / "restored-settings.env")
     return aside
 
@@ -130,7 +136,12 @@ def _move_aside(data: Path) -> list[Path]:
     """Keep what was here, so that a restore of the wrong file can be taken back."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     moved = []
-    for place in (Path(settings.WORKLOADS_DIR), data / "tidegate.sqlite3"):
+    places = (
+        Path(settings.WORKLOADS_DIR),
+        data / "tidegate.sqlite3",
+        *(data / key for key in KEYS),
+    )
+    for place in places:
         if place.exists():
             to = place.with_name(f"{place.name}.before-{stamp}")
             place.rename(to)

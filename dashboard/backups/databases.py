@@ -53,11 +53,10 @@ def counts() -> dict[str, int]:
     return {name: _count(name) for name in _tables()}
 
 
-def dump(folder: Path) -> None:
-    """Write the database as it is at one moment into ``folder``."""
+def dump(folder: Path) -> dict[str, int]:
+    """Write the database as it is at one moment into ``folder``; return the rows of each table then."""
     if kind() == "sqlite":
-        _dump_sqlite(folder / SQLITE_FILE)
-        return
+        return _dump_sqlite(folder / SQLITE_FILE)
     (folder / TABLES).mkdir()
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -65,6 +64,19 @@ def dump(folder: Path) -> None:
         for table in _tables():
             if table != _MIGRATIONS:
                 _copy_out(table, folder / TABLES / f"{table}.copy")
+        return counts()
+
+
+def refuse_newer(state: Mapping[str, str]) -> None:
+    """Refuse a dump that was made at migrations which this version does not know.
+
+    Raises:
+        ValueError: it is of a newer version.
+    """
+    known = MigrationExecutor(connection).loader.graph.nodes
+    missing = [f"{app}.{name}" for app, name in state.items() if (app, name) not in known]
+    if missing:
+        raise ValueError(f"The backup is of a newer version: it has {', '.join(missing)}.")
 
 
 def load(folder: Path, *, state: Mapping[str, str]) -> None:
@@ -84,11 +96,14 @@ def load(folder: Path, *, state: Mapping[str, str]) -> None:
     call_command("migrate", interactive=False, verbosity=0)
 
 
-def _dump_sqlite(file: Path) -> None:
+def _dump_sqlite(file: Path) -> dict[str, int]:
+    tables = _tables()
     connection.ensure_connection()
     with closing(sqlite3.connect(file)) as copy:
         cast(sqlite3.Connection, connection.connection).backup(copy)
         copy.execute("PRAGMA journal_mode=DELETE")
+        counted = {each: copy.execute(f"SELECT count(*) FROM {_quoted(each)}") for each in tables}
+        return {each: int(found.fetchone()[0]) for each, found in counted.items()}
 
 
 def _load_sqlite(file: Path) -> None:
@@ -104,12 +119,7 @@ def _load_sqlite(file: Path) -> None:
 
 
 def _load_postgres(folder: Path, state: Mapping[str, str]) -> None:
-    executor = MigrationExecutor(connection)
-    known = executor.loader.graph.nodes
-    missing = [f"{app}.{name}" for app, name in state.items() if (app, name) not in known]
-    if missing:
-        raise ValueError(f"The backup is of a newer version: it has {', '.join(missing)}.")
-    executor.migrate(list(state.items()))
+    MigrationExecutor(connection).migrate(list(state.items()))
     with transaction.atomic():
         with connection.cursor() as cursor:
             # What the migrations have put there comes back with the backup.

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from access.sessions import mark_of
 from dashboard import problems, workspace_door
 from dashboard.views import signed_in
 from scheduler.operations import workspaces as operations
@@ -47,18 +48,19 @@ def open_workspace(request: HttpRequest, workload_id: int) -> HttpResponse:
         return redirect("workload", workload_id)
     guest = workspace_door.Guest(
         user_id=request.user.pk or 0,
-        session_key=request.session.session_key or "",
+        session_mark=mark_of(request.session.session_key or ""),
         workload_id=workload_id,
     )
+    address = workspace_door.address_of(workload_id)
     answer = render(
         request,
         "dashboard/workspace_open.html",
         {
             "name": found.name,
-            "address": f"{settings.WORKSPACE_URL}{workspace_door.workspace_path(workload_id)}~enter",
+            "address": f"{address}~enter",
             "ticket": workspace_door.ticket_of(guest),
         },
     )
-    origin = urlsplit(str(settings.WORKSPACE_URL))
+    origin = urlsplit(address)
     answer._csp_update = {"form-action": [f"{origin.scheme}://{origin.netloc}"]}  # type: ignore[attr-defined]
     return answer

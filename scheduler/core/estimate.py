@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from scheduler.core.simulation import SimulatedPool, Work
 from scheduler.core.snapshot import Policy, Snapshot, Workload
 from scheduler.core.vocabulary import ReplicaPhase
+from scheduler.core.waiting import LineKey, next_request
 
 #: Beyond this many ends, or this far, nothing is said.
 MOST_ENDS = 400
@@ -50,13 +51,22 @@ def find_range(
     now_us: int,
     workload_id: int,
     ends: Mapping[int, Ends],
+    most_ends: int = MOST_ENDS,
 ) -> StartRange | None:
-    """Return the range of a waiting workload's start, or None: it hangs on what has no known end."""
+    """Return the range of a waiting workload's start, or None: it hangs on what has no known end.
+
+    ``most_ends``: how many instants are looked at in each of the two runs.
+    """
     starts = []
     for is_late in (False, True):
         lefts = {key: each.latest_us if is_late else each.soonest_us for key, each in ends.items()}
         start_us = find_start(
-            snapshot=snapshot, policy=policy, now_us=now_us, workload_id=workload_id, lefts=lefts
+            snapshot=snapshot,
+            policy=policy,
+            now_us=now_us,
+            workload_id=workload_id,
+            lefts=lefts,
+            most_ends=most_ends,
         )
         if start_us is None:
             return None
@@ -71,6 +81,7 @@ def find_start(
     now_us: int,
     workload_id: int,
     lefts: Mapping[int, int | None],
+    most_ends: int = MOST_ENDS,
 ) -> int | None:
     """Return when a workload starts if all others run so long; None: not within what is looked at."""
     ids = [replica.id for each in snapshot.workloads for replica in each.replicas]
@@ -80,14 +91,19 @@ def find_start(
     for workload in snapshot.workloads:
         pool.add(Work(workload=_settled(workload), left_us=lefts.get(workload.id)))
     at_us = now_us
-    for _ in range(MOST_ENDS):
+    for _ in range(most_ends):
         pool.pass_time(to_us=at_us)
         pool.decide()
         target = pool.live.get(workload_id)
         if target is None or target.workload.replicas:
             return at_us
-        paused_us = target.workload.backing_off_until_us
-        later = [] if paused_us is None or paused_us <= at_us else [paused_us]
+        kept_back = target.workload.kept_back
+        instants = (
+            target.workload.backing_off_until_us,
+            None if kept_back is None else kept_back.until_us,
+            policy.frozen_until_us,
+        )
+        later = [each for each in instants if each is not None and each > at_us]
         if pool.next_end_us is not None:  # it may be this very instant
             later.append(max(at_us, pool.next_end_us))
         if not later or min(later) > now_us + HORIZON_US:
@@ -98,7 +114,9 @@ def find_start(
 
 def find_place(snapshot: Snapshot, workload_id: int) -> Place | None:
     """Return where a waiting workload stands; None: it does not wait."""
-    waiting = [each for each in snapshot.workloads if not each.replicas]
+    waiting = [
+        each for each in snapshot.workloads if not each.replicas and next_request(each, None)
+    ]
     own = next((each for each in waiting if each.id == workload_id), None)
     if own is None:
         return None
@@ -117,8 +135,11 @@ def find_place(snapshot: Snapshot, workload_id: int) -> Place | None:
     )
 
 
-def _turn(workload: Workload) -> tuple[int, int, str, int]:
-    return (-workload.priority, workload.submitted_at_us, workload.name, workload.id)
+def _turn(workload: Workload) -> LineKey:
+    """Return where what it asks for stands inside its project, as the scheduler's lines have it."""
+    asked = next_request(workload, None)
+    further = asked is not None and asked[1]
+    return (-workload.priority, further, workload.submitted_at_us, workload.name, workload.id)
 
 
 def _settled(workload: Workload) -> Workload:

@@ -56,6 +56,8 @@ class SimulatedPool:
         self._last_id = last_id
         self._ends: list[tuple[int, int, int]] = []
         self._running_us: dict[int, int] = {}
+        #: From when on what runs is taken off what it has left: what ran before the simulation is not in it.
+        self._counted_from_us: dict[int, int] = {}
         self._at_us = 0
         self._capacity = sum(len(node.devices) for node in frame.nodes) * WHOLE_GPU_MGPU
         self._held_by: dict[int, int] = {}
@@ -162,11 +164,12 @@ class SimulatedPool:
         oldest_us = min((each.started_at_us for each in workload.replicas), default=None)
         if since_us is not None and since_us != oldest_us:
             if work.left_us is not None:
-                work.left_us -= self._at_us - since_us
+                work.left_us -= self._at_us - self._counted_from_us[workload.id]
             del self._running_us[workload.id]
             since_us = None
         if since_us is None and oldest_us is not None:
             self._running_us[workload.id] = oldest_us
+            self._counted_from_us[workload.id] = self._at_us
             if work.left_us is not None:
                 heapq.heappush(self._ends, (self._at_us + work.left_us, workload.id, oldest_us))
             if work.first_started_at_us is None:

@@ -95,6 +95,7 @@ def end_drain(*, node_id: int, authority: Authority, now: datetime) -> models.No
 
 def _locked(node_id: int, authority: Authority) -> models.Node:
     require_nodes(authority)
+    models.Cluster.objects.locked()  # first, as the tick does
     node = models.Node.objects.select_for_update().filter(pk=node_id).first()
     if node is None:
         raise NotFound("node")

@@ -12,7 +12,7 @@ from scheduler.core.instants import from_us, to_us
 from scheduler.core.vocabulary import Kind, Phase
 from scheduler.queries import snapshots
 from scheduler.queries.progress import progress_of
-from scheduler.queries.visibility import Visibility
+from scheduler.queries.visibility import SYSTEM, Visibility
 
 #: Below so many past runs nothing is said of how long others take.
 LEAST_SAMPLES = 10
@@ -26,9 +26,11 @@ _BY_ITSELF = frozenset({Kind.TRAINING, Kind.DISTRIBUTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A range for a start, or why there is none: ``few_samples``, ``no_end`` or ``too_many``.
+    """A range for a start, or why there is none: ``few_samples``, ``no_end``, ``too_many``, or ``hidden``
+    where nothing is told of what others hold.
 
-    ``ahead_in_department`` None: not told, since the reader does not see the department.
+    ``ahead_in_department`` None: not told, since the reader does not see the department. Counts are of
+    what the reader sees.
     """
 
     position: int
@@ -58,8 +60,13 @@ def read_estimate(*, visible: Visibility, workload_id: int, now: datetime) -> Es
     place = core.find_place(loaded.snapshot, workload_id)
     if place is None:
         return None
-    found, why_not, samples = estimate_of(loaded, workload_id, now)
-    judged, hits = _record(workload.pool_id)
+    found, why_not = None, "hidden"  # a range rests on how long others run on
+    if visible.tells_others:
+        found, why_not = estimate_of(loaded, workload_id, now)
+    past = _past_runs(workload.pool_id, visible)
+    own = past.get((workload.project_id, workload.kind), ())
+    samples = len(own) or len(past.get((0, ""), ()))
+    judged, hits = _record(workload.pool_id, visible)
     sees = visible.sees_department(workload.project.department_id)
     return Estimate(
         position=place.position,
@@ -75,30 +82,28 @@ def read_estimate(*, visible: Visibility, workload_id: int, now: datetime) -> Es
 
 
 def estimate_of(
-    loaded: snapshots.Loaded, workload_id: int, now: datetime
-) -> tuple[core.StartRange | None, str, int]:
-    """Return the range, else why there is none, and how many past runs it rests on."""
+    loaded: snapshots.Loaded, workload_id: int, now: datetime, *, most_ends: int = core.MOST_ENDS
+) -> tuple[core.StartRange | None, str]:
+    """Return the range, else why there is none."""
     if len(loaded.snapshot.workloads) > MOST_WORKLOADS:
-        return None, "too_many", 0
-    own = next(each for each in loaded.snapshot.workloads if each.id == workload_id)
-    past = _past_runs(loaded.pool.pk)
-    samples = len(past.get((own.project_id, own.kind.value), ())) or len(past.get((0, ""), ()))
-    ends = _ends(loaded, past, now)
+        return None, "too_many"
+    ends = _ends(loaded, _past_runs(loaded.pool.pk, SYSTEM), now)
     found = core.find_range(
         snapshot=loaded.snapshot,
         policy=loaded.policy,
         now_us=to_us(now),
         workload_id=workload_id,
         ends=ends,
+        most_ends=most_ends,
     )
     if found is not None:
-        return found, "", samples
+        return found, ""
     guessed = any(
         each.kind in _BY_ITSELF and ends[each.id].latest_us is None
         for each in loaded.snapshot.workloads
         if each.replicas
     )
-    return None, "few_samples" if guessed else "no_end", samples
+    return None, "few_samples" if guessed else "no_end"
 
 
 def _ends(
@@ -131,7 +136,8 @@ def _end_of(
         runs = past.get((row.project_id, row.kind)) or past.get((0, ""))
         if runs and len(runs) >= LEAST_SAMPLES:
             soonest = max(0, runs[len(runs) // 4] - ran_us)
-            latest = max(runs[(3 * len(runs)) // 4] - ran_us, ran_us if ran_us > runs[-1] else 0)
+            bounds = (runs[(3 * len(runs)) // 4], runs[-1])
+            latest = next((each for each in bounds if each > ran_us), 2 * ran_us) - ran_us
     if row.runtime_limit_s is not None:
         limit_us = max(0, row.runtime_limit_s * 1_000_000 - ran_us)
         soonest = limit_us if soonest is None else min(soonest, limit_us)
@@ -139,12 +145,13 @@ def _end_of(
     return core.Ends(soonest_us=soonest, latest_us=latest)
 
 
-def _past_runs(pool_id: int) -> dict[tuple[int, str], list[int]]:
+def _past_runs(pool_id: int, visible: Visibility) -> dict[tuple[int, str], list[int]]:
     """Return how long finished work ran, in order, by project and kind; of all under (0, "").
 
     A project and kind with too few runs is left out.
     """
     rows = models.Replica.objects.filter(
+        visible.projects(prefix="workload__project__"),
         workload__pool=pool_id,
         workload__phase=Phase.COMPLETED,
         workload__kind__in=[each.value for each in _BY_ITSELF],
@@ -169,11 +176,14 @@ def _past_runs(pool_id: int) -> dict[tuple[int, str], list[int]]:
     }
 
 
-def _record(pool_id: int) -> tuple[int, int]:
+def _record(pool_id: int, visible: Visibility) -> tuple[int, int]:
     """Return how many ranges on record can be judged, and how many of them held the start."""
     rows = (
         models.StartEstimate.objects.filter(
-            workload__pool=pool_id, started_at__isnull=False, soonest__isnull=False
+            visible.projects(prefix="workload__project__"),
+            workload__pool=pool_id,
+            started_at__isnull=False,
+            soonest__isnull=False,
         )
         .order_by("-pk")
         .values_list("soonest", "latest", "started_at")[:JUDGED]

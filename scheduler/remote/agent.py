@@ -5,6 +5,7 @@ It holds no truth: a new agent on the same folder finds all replicas again. No R
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -28,6 +29,8 @@ from scheduler.engines.local import LocalEngine
 from scheduler.engines.seat import Seat
 from scheduler.telemetry.base import DeviceSample, ReplicaSample, SampleTarget
 from scheduler.telemetry.registry import make_sampler
+
+log = logging.getLogger(__name__)
 
 RENEW_EVERY_S = 2.0
 
@@ -144,9 +147,13 @@ class NodeAgent:
             self._renew()
 
     def _renew(self) -> None:
+        """Renew the lease if the head knows this node. Whatever goes wrong, the next try may succeed."""
         asked_at_s = leases.seconds_since_boot()  # before the question: the answer may be old
-        if self._in_touch():
-            leases.renew(self._lease, in_touch_at_s=asked_at_s)
+        try:
+            if self._in_touch():
+                leases.renew(self._lease, in_touch_at_s=asked_at_s)
+        except Exception:
+            log.warning("agent.lease.not_renewed", exc_info=True)
 
 
 def read_post(*, host: str, lease_s: int, owner: str) -> Post:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,6 +11,7 @@ from typing import Any, Protocol
 from scheduler.engines import leases
 from scheduler.engines.base import (
     Endpoint,
+    EngineError,
     EngineUnreachable,
     JoinedNode,
     LaunchSpec,
@@ -22,6 +25,8 @@ from scheduler.engines.base import (
 )
 from scheduler.remote.link import RayNode
 from scheduler.telemetry.base import DeviceSample, ReplicaSample, SampleTarget
+
+log = logging.getLogger(__name__)
 
 #: A node that has been out of touch for so long has ended its work by itself (``engines/leases.py``).
 LEASE_S = 30
@@ -61,12 +66,13 @@ class RayEngine:
         self._answered: dict[str, NodeInventory] = {}
         self._home: dict[ReplicaKey, str] = {}
         self._dead_since_s: dict[str, float] = {}
+        self._looked_at_s = -math.inf
 
     # -- the protocol ------------------------------------------------------------------------
 
     def observe(self) -> tuple[Observation, ...]:
         """Return all replicas that were launched and not forgotten, by key, of nodes that answer."""
-        self._alive = {node.name: node for node in self._link.nodes()}
+        self._look_anew()
         looks = self._link.call_all(tuple(self._alive.values()), "look", timeout_s=LOOK_S)
         self._answered = {node.name: look.inventory for node, look in looks.items()}
         for name in self._alive:
@@ -170,7 +176,12 @@ class RayEngine:
                 by_node.setdefault(self._home[key], []).append(target)
         taken: dict[ReplicaKey, ReplicaSample] = {}
         for name, own in by_node.items():
-            for sample in self._link.call(self._node(name), "sample", tuple(own)):
+            try:
+                samples = self._link.call(self._node(name), "sample", tuple(own))
+            except EngineError:
+                log.warning("remote.sample.failed", extra={"node": name}, exc_info=True)
+                continue  # unknown, of this node alone
+            for sample in samples:
                 taken[ReplicaKey(replica_id=sample.replica_id, attempt=sample.attempt)] = sample
         return taken
 
@@ -182,9 +193,14 @@ class RayEngine:
     # -- nodes -------------------------------------------------------------------------------
 
     def _look_for_nodes(self) -> tuple[RayNode, ...]:
-        if not self._alive:
-            self._alive = {node.name: node for node in self._link.nodes()}
+        """Return the nodes that are there. A process that never observes asks anew when that is old."""
+        if self._monotonic() - self._looked_at_s > LOOK_S:
+            self._look_anew()
         return tuple(self._alive.values())
+
+    def _look_anew(self) -> None:
+        self._looked_at_s = self._monotonic()
+        self._alive = {node.name: node for node in self._link.nodes()}
 
     def _node(self, name: str) -> RayNode:
         self._look_for_nodes()
@@ -198,10 +214,18 @@ class RayEngine:
         name = self._home.get(key)
         if name is not None:
             return self._node(name)
+        trouble: EngineUnreachable | None = None
         for node in self._look_for_nodes():
-            if self._link.call(node, "has_log", key):
+            try:
+                has_it = self._link.call(node, "has_log", key)
+            except EngineUnreachable as error:
+                trouble = error
+                continue
+            if has_it:
                 self._home[key] = node.name
                 return node
+        if trouble is not None:  # it may be there
+            raise trouble
         return None
 
 

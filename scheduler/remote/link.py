@@ -74,7 +74,11 @@ class RayLink:
         """
         ray = self._ray()
         found: dict[str, RayNode] = {}
-        for node in sorted(ray.nodes(), key=lambda node: str(node["NodeID"])):
+        try:
+            told = ray.nodes()
+        except _troubles(ray) as error:
+            raise EngineUnreachable(f"the head does not answer: {error}") from error
+        for node in sorted(told, key=lambda node: str(node["NodeID"])):
             labels = node.get("Labels") or {}
             name = labels.get(NODE_LABEL)
             if not node["Alive"] or not name:
@@ -103,25 +107,32 @@ class RayLink:
             return ray.get(answer, timeout=CALL_TIMEOUT_S)
         except ray.exceptions.RayTaskError as error:
             raise _what_it_was(error) from error
-        except (ray.exceptions.RayError, TimeoutError) as error:
+        except _troubles(ray) as error:
             self._agents.pop(node.node_id, None)
             raise EngineUnreachable(f"node {node.name} does not answer: {error}") from error
 
     def call_all(
         self, nodes: Iterable[RayNode], method: str, *, timeout_s: float
     ) -> Mapping[RayNode, Any]:
-        """Call a method of many agents at once; return what came in time, by node."""
+        """Call a method of many agents at once; return what came in time, by node.
+
+        Raises:
+            EngineUnreachable: the head does not answer.
+        """
         ray = self._ray()
-        asked = {getattr(self._agent(node), method).remote(): node for node in nodes}
-        if not asked:
-            return {}
-        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+        try:
+            asked = {getattr(self._agent(node), method).remote(): node for node in nodes}
+            if not asked:
+                return {}
+            ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+        except _troubles(ray) as error:
+            raise EngineUnreachable(f"the head does not answer: {error}") from error
         answers = {}
         for answer in ready:
             node = asked[answer]
             try:
                 answers[node] = ray.get(answer)
-            except ray.exceptions.RayError:
+            except _troubles(ray):
                 log.warning("remote.node.failed", extra={"node": node.name}, exc_info=True)
                 self._agents.pop(node.node_id, None)
         return answers
@@ -182,6 +193,11 @@ class RayLink:
         except (OSError, RuntimeError, ValueError) as error:
             self._trouble = f"({error})"
             log.warning("remote.connect.failed", extra={"address": self._address}, exc_info=True)
+
+
+def _troubles(ray: Any) -> tuple[type[Exception], ...]:
+    """Return what Ray raises where head or node are away."""
+    return (ray.exceptions.RayError, OSError, RuntimeError, ValueError)
 
 
 def _what_it_was(error: Any) -> EngineError:

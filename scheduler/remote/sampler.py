@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 
-from scheduler.engines.base import EngineUnreachable, ReplicaKey
+from scheduler.engines.base import ReplicaKey
 from scheduler.remote.engine import RayEngine
 from scheduler.telemetry.base import DeviceSample, ReplicaSample, SampleTarget
-
-log = logging.getLogger(__name__)
 
 
 class RemoteSampler:
@@ -20,11 +17,7 @@ class RemoteSampler:
 
     def sample(self, targets: tuple[SampleTarget, ...]) -> tuple[ReplicaSample, ...]:
         """Return one sample for each target, in their order."""
-        try:
-            taken = self._engine.sample(targets)
-        except EngineUnreachable:
-            log.warning("remote.sample.unreachable", exc_info=True)
-            taken = {}
+        taken = self._engine.sample(targets)
         return tuple(taken.get(_key(target)) or _unknown(target) for target in targets)
 
     def sample_devices(self) -> tuple[DeviceSample, ...]:

@@ -51,7 +51,10 @@ def _resident(
     own: list[models.Replica], by_node: dict[int, models.NodeDrain], now: datetime
 ) -> core.Resident:
     workload = own[0].workload
-    here = [row for row in own if row.node_id in by_node and row.phase != ReplicaPhase.STOPPING]
+    staying = [row for row in own if row.phase != ReplicaPhase.STOPPING]
+    emptied = [row for row in staying if row.node_id in by_node]
+    due = [row for row in emptied if _is_due(by_node[row.node_id], now)]
+    here = due or emptied  # where a time is over, what is there goes first
     return core.Resident(
         workload_id=workload.pk,
         kind=Kind(workload.kind),
@@ -59,12 +62,8 @@ def _resident(
         min_replicas=workload.min_replicas,
         running=tuple(row.pk for row in here if row.phase == ReplicaPhase.RUNNING),
         starting=tuple(row.pk for row in here if row.phase == ReplicaPhase.STARTING),
-        elsewhere=tuple(
-            row.pk
-            for row in own
-            if row.node_id not in by_node and row.phase != ReplicaPhase.STOPPING
-        ),
-        is_due=bool(here) and all(_is_due(by_node[row.node_id], now) for row in here),
+        elsewhere=tuple(row.pk for row in staying if row not in here),
+        is_due=bool(due),
     )
 
 

@@ -11,7 +11,9 @@ from scheduler.queries import estimates, snapshots
 
 #: A wait that is over sooner is not worth a range.
 WAITED = timedelta(seconds=20)
-MOST_AT_ONCE = 3
+#: Nothing starts meanwhile: one range at a time, from so many instants at most.
+MOST_AT_ONCE = 1
+MOST_ENDS = 60
 
 
 def keep(*, now: datetime) -> int:
@@ -21,7 +23,9 @@ def keep(*, now: datetime) -> int:
 
 def _note_starts() -> int:
     count = 0
-    for row in models.StartEstimate.objects.filter(started_at=None).order_by("pk")[:100]:
+    rows = models.StartEstimate.objects.filter(started_at=None)
+    over = rows.exclude(workload__phase=Phase.PENDING).order_by("pk")[:100]
+    for row in over:
         started = (
             models.Replica.objects.filter(workload=row.workload_id, booked_at__gte=row.waits_since)
             .order_by("booked_at")
@@ -30,7 +34,7 @@ def _note_starts() -> int:
         )
         if started is not None:
             count += models.StartEstimate.objects.filter(pk=row.pk).update(started_at=started)
-        elif Phase(row.workload.phase) is not Phase.PENDING:
+        else:
             row.delete()  # it was stopped while it waited: there is no start to judge
     return count
 
@@ -56,7 +60,7 @@ def _give_ranges(now: datetime) -> int:
         pool = loaded[workload.pool_id]
         if workload.pk not in pool.workloads:
             continue
-        found, _why_not, _samples = estimates.estimate_of(pool, workload.pk, now)
+        found, _why_not = estimates.estimate_of(pool, workload.pk, now, most_ends=MOST_ENDS)
         models.StartEstimate.objects.create(
             workload=workload,
             waits_since=workload.phase_since,

@@ -45,8 +45,8 @@ def _take_one(key: ReplicaKey, seen: Observation, engine: str) -> int:
         return 0
     if not found:
         return 0
-    _taken[key] = found[-1].number
     if not models.Workload.objects.filter(pk=seen.workload_id).exists():
+        _taken[key] = found[-1].number
         return 0
     progress.keep(
         workload_id=seen.workload_id,
@@ -63,6 +63,7 @@ def _take_one(key: ReplicaKey, seen: Observation, engine: str) -> int:
         source=str(key),
         number=found[-1].number,
     )
+    _taken[key] = found[-1].number
     return len(found)
 
 

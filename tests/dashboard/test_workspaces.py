@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
 import subprocess
 import sys
@@ -13,11 +14,11 @@ import httpx
 import pytest
 import uvicorn
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from access.models import AccessRule, User
 from access.roles import Role
-from access.sessions import end_sessions
+from access.sessions import end_sessions, mark_of
 from dashboard import workspace_door
 from scheduler import models
 from scheduler.engines.base import ReplicaKey
@@ -26,6 +27,22 @@ from tests.dashboard.conftest import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TINY = Path(__file__).parent / "workspace.py"
+PRODUCT = "https://gpus.example.org"
+
+
+class AtHome(httpx.AsyncHTTPTransport):
+    """Finds names below localhost at 127.0.0.1, as browsers do."""
+
+    async def handle_async_request(self, request):
+        url = request.url
+        near = httpx.Request(
+            request.method,
+            url.copy_with(host="127.0.0.1"),
+            headers={**request.headers, "host": f"{url.host}:{url.port}"},
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+        return await super().handle_async_request(near)
 
 
 def free_port():
@@ -57,6 +74,7 @@ def door(workspace, settings):
 
     port = free_port()
     settings.WORKSPACE_URL = f"http://localhost:{port}"
+    settings.PRODUCT_URL = PRODUCT
     server = uvicorn.Server(
         uvicorn.Config(
             application, host="127.0.0.1", port=port, log_level="warning", lifespan="off"
@@ -75,8 +93,8 @@ def _wait_for(port):
     raise AssertionError(f"nothing listens at {port}")
 
 
-def serve(door, visit):
-    """Run ``visit`` while the door is open."""
+def serve(door, visit, *, at="localhost"):
+    """Run ``visit`` while the door is open, with a browser that is at the host ``at``."""
 
     async def run():
         server, port = door
@@ -84,7 +102,8 @@ def serve(door, visit):
         while not server.started:
             await asyncio.sleep(0.02)
         try:
-            async with httpx.AsyncClient(base_url=f"http://localhost:{port}") as browser:
+            address = f"http://{at}:{port}"
+            async with httpx.AsyncClient(base_url=address, transport=AtHome()) as browser:
                 await visit(browser, port)
         finally:
             server.should_exit = True
@@ -93,18 +112,29 @@ def serve(door, visit):
     asyncio.run(run())
 
 
+def b64(part):
+    """Return what a part of a signed text says."""
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
 def ticket_for(client, workspace):
     answer = client.post(f"/workloads/{workspace.workload_id}/open")
     assert answer.status_code == 200
     return answer.context["ticket"], answer
 
 
-def test_a_workspace_is_opened_used_and_closed_with_the_sign_in(client, workspace, door):
+def test_a_workspace_is_opened_used_and_closed_with_the_sign_in(
+    client, workspace, door, monkeypatch
+):
     user = person("lin", Role.RESEARCHER, project="nlp-lab")
     client.force_login(user)
     ticket, answer = ticket_for(client, workspace)
     # The page may post to the workspaces' host and nowhere else new
-    assert f"form-action 'self' http://localhost:{door[1]}" in answer["Content-Security-Policy"]
+    own = f"w{workspace.workload_id}.localhost"
+    assert f"form-action 'self' http://{own}:{door[1]}" in answer["Content-Security-Policy"]
+    # The ticket does not tell what would open the product itself
+    for part in ticket.replace(".", ":").split(":"):
+        assert client.session.session_key not in str(b64(part))
     path = f"/workspaces/{workspace.workload_id}/"
     secret = replica_tokens.workspace_secret_of(
         ReplicaKey(replica_id=workspace.pk, attempt=workspace.attempt)
@@ -119,7 +149,7 @@ def test_a_workspace_is_opened_used_and_closed_with_the_sign_in(client, workspac
         again = await browser.post(f"{path}~enter", data={"ticket": ticket})
         assert again.status_code == 403
         # The workspace gets its secret and cookies of its own, and none of ours
-        browser.cookies.set("own", "1", domain="localhost.local")
+        browser.cookies.set("own", "1", domain=own)
         seen = (await browser.get(f"{path}lab?x=1", headers={"cookie": ""})).status_code
         assert seen == 404  # no cookie, no workspace
         told = (await browser.get(f"{path}lab?x=1")).json()
@@ -129,27 +159,42 @@ def test_a_workspace_is_opened_used_and_closed_with_the_sign_in(client, workspac
         # A socket works, from its own origin alone
         jar = {cookie.name: cookie.value for cookie in browser.cookies.jar}
         cookie = f"{workspace_door.COOKIE}={jar[workspace_door.COOKIE]}"
-        address = f"ws://localhost:{port}{path}ws"
-        async with connect(
-            address, additional_headers={"Cookie": cookie}, origin=f"http://localhost:{port}"
-        ) as inner:
-            await inner.send("hello")
-            assert await inner.recv() == "echo hello"
-        with pytest.raises(InvalidStatus):
-            await connect(
-                address, additional_headers={"Cookie": cookie}, origin="http://evil.example"
-            )
-        # Another workspace's path does not take this one's cookie
-        other = await browser.get(
-            f"/workspaces/{workspace.workload_id + 1}/", headers={"Cookie": cookie}
+        address = f"ws://{own}:{port}{path}ws"
+        near = {"host": "127.0.0.1", "port": port}
+        named = {"Cookie": cookie}
+        for origin, headers in (
+            ("http://evil.example", named),
+            (f"http://w{workspace.workload_id + 1}.localhost:{port}", named),
+            (None, named),
+            (f"http://{own}:{port}", {}),
+        ):
+            with pytest.raises(InvalidStatus):
+                await connect(address, additional_headers=headers, origin=origin, **near)
+        inner = await connect(
+            address, additional_headers=named, origin=f"http://{own}:{port}", **near
         )
+        await inner.send("hello")
+        assert await inner.recv() == "echo hello"
+        # Neither another workspace's path, nor its host, nor its page takes this one's cookie
+        further = workspace.workload_id + 1
+        other = await browser.get(f"/workspaces/{further}/", headers=named)
         assert other.status_code == 404
-        # When the sign-in ends, it is over here too, at once when the right is asked anew
+        elsewhere = f"http://w{further}.localhost:{port}{path}"
+        assert (await browser.get(elsewhere, headers=named)).status_code == 404
+        # The name above them all is the product's other name: it sends home
+        home = await browser.get(f"http://localhost:{port}/gpus/")
+        assert (home.status_code, home.headers["location"]) == (303, f"{PRODUCT}/gpus/")
+        foreign = {**named, "Origin": f"http://w{further}.localhost:{port}"}
+        assert (await browser.post(f"{path}lab", headers=foreign)).status_code == 403
+        # When the sign-in ends, it is over here too, for the open socket as well
+        monkeypatch.setattr(workspace_door, "RIGHT_S", 0.1)
         await asyncio.to_thread(end_sessions, user=user)
         forget_rights()
-        assert (await browser.get(path)).status_code == 404
+        assert (await browser.get(path, headers=named)).status_code == 404
+        with pytest.raises(ConnectionClosed):
+            await asyncio.wait_for(inner.recv(), 20)
 
-    serve(door, visit)
+    serve(door, visit, at=own)
     assert models.AuditEntry.objects.filter(action="workspace.open").count() == 1
 
 
@@ -159,7 +204,8 @@ def forget_rights():
     door.rights.clear()
 
 
-def test_at_the_workspaces_host_nobody_is_signed_in(client, workspace, door):
+def test_at_the_workspaces_host_nobody_is_signed_in(client, workspace, door, settings):
+    settings.PRODUCT_URL = ""
     client.force_login(User.objects.create_superuser("root-of-tests", password="x-of-tests"))
     cookie = f"tidegate_session={client.cookies['tidegate_session'].value}"
 
@@ -186,7 +232,7 @@ def test_who_may_only_look_does_not_open_it(client, workspace, settings):
     # And a ticket of someone whose right has gone since is worth nothing
     guest = workspace_door.Guest(
         user_id=User.objects.get(username="lin").pk,
-        session_key=client.session.session_key,
+        session_mark=mark_of(client.session.session_key),
         workload_id=workspace.workload_id,
     )
     assert workspace_door._find(guest) is None

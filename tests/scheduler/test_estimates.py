@@ -74,8 +74,10 @@ def test_past_runs_give_a_range_and_the_start_is_held_against_it(ticker, place):
         booked_at=kept.latest,
         ended_at=kept.latest,
     )
+    models.Workload.objects.filter(name="waits").update(phase="running")
     assert keeping.keep(now=ticker.clock()) == 1
-    # Then who waits is told how good the ranges were
+    # Then who waits again is told how good the ranges were
+    models.Workload.objects.filter(name="waits").update(phase="pending")
     found = read(ticker, place.workloads["waits"])
     assert (found.judged, found.hits) == (1, 1)
 

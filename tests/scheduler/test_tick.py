@@ -12,7 +12,7 @@ from scheduler.core.vocabulary import Kind
 from scheduler.operations import workloads
 from scheduler.operations.authority import SYSTEM
 from scheduler.queries.usage_check import check_ledger
-from scheduler.tick import apply, books, converge, lease, observe, run
+from scheduler.tick import apply, books, converge, lease, observe, run, settle
 from tests.scheduler import places
 from tests.scheduler.places import START
 
@@ -316,7 +316,7 @@ STEPS = [
     (apply, "_book"),
     (apply, "_evict"),
     (observe, "_end"),
-    (observe, "_settle_all"),
+    (settle, "settle_all"),
 ]
 
 

@@ -154,6 +154,8 @@ def _watch(program: str, address: str, given: dict[str, str]) -> dict[str, float
         trace = json.loads(browser.stop_tracing())
         heard, after = len(deltas), _heap(devtools)
         browser.close()
+    if changer.returncode or not heard:
+        raise BenchFailed("no change reached the page: nothing was measured")
     cpu_ms, wall_ms, long = _tasks(trace["traceEvents"])
     return {
         "first_s": first_s,

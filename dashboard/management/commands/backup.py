@@ -6,9 +6,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.backups import archive
+from dashboard.backups import archive, databases
 
 
 class Command(BaseCommand):
@@ -26,6 +27,11 @@ class Command(BaseCommand):
         file = Path(options["file"]).absolute()
         if not file.parent.is_dir():
             raise CommandError(f"There is no folder {file.parent}.")
+        if not databases.has_content():
+            raise CommandError(
+                f"Nothing is installed in {settings.DATA_DIR}. TIDEGATE_DATA and DATABASE_URL say which "
+                "installation is meant."
+            )
         manifest = archive.write(file, with_work=not options["without_work"])
         size_mib = file.stat().st_size / 2**20
         self.stdout.write(

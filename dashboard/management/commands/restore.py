@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tarfile
+import zlib
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ class Command(BaseCommand):
             raise CommandError(_way_out()) from error
         except (archive.NoBackup, ValueError) as error:
             raise CommandError(str(error)) from error
+        except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+            raise CommandError(f"{file} could not be restored whole: {error}") from error
         lost = _differences(manifest)
         if lost:
             raise CommandError("Not all rows came back: " + ", ".join(lost))

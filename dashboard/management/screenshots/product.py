@@ -36,6 +36,11 @@ class Door:
     username: str = "admin"
 
 
+def _is_of_another(name: str) -> bool:
+    """Test whether a variable tells of an installation that may run here: this one has nothing of it."""
+    return name == "REDIS_URL" or (name.startswith("TIDEGATE_") and name != "TIDEGATE_VENV_HOME")
+
+
 @contextmanager
 def running(*, demo: str) -> Iterator[Door]:
     """Start a product with a demonstration; end it and its work afterwards.
@@ -47,7 +52,7 @@ def running(*, demo: str) -> Iterator[Door]:
     password = secrets.token_urlsafe(12)
     said = data / "up.out"
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "REDIS_URL"},
+        **{name: value for name, value in os.environ.items() if not _is_of_another(name)},
         "TIDEGATE_DATA": str(data),
         "TIDEGATE_ADMIN_PASSWORD": password,
         "DATABASE_URL": "",

@@ -206,9 +206,12 @@ class Watcher:
             self._begin_stop(cause="over_memory", reason="", grace_s=grace_s)
 
     def _end_when_cut_off(self) -> None:
-        """End the work of a machine that is out of touch: it will be started again elsewhere."""
+        """End the work of a machine that is out of touch: it will be started again elsewhere.
+
+        Work that is stopping already has no longer than that either.
+        """
         lease = self._order.get("lease", "")
-        if lease and not self._is_stopping() and leases.age_s(lease) > self._order["lease_s"]:
+        if lease and leases.age_s(lease) > self._order["lease_s"]:
             grace_s = min(self._order["grace_s"], leases.GRACE_S)
             self._begin_stop(cause="lost", reason="out_of_touch", grace_s=grace_s)
 

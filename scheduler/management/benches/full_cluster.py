@@ -33,6 +33,8 @@ def environment(folder: str, *, redis_url: str = "redis://127.0.0.1:1/0") -> dic
     own = {
         "TIDEGATE_DATA": folder,
         "TIDEGATE_DEBUG": "",
+        "TIDEGATE_WORKLOADS": "",  # below its own folder, whatever the installation of this machine has
+        "TIDEGATE_RAY_ADDRESS": "",
         "DATABASE_URL": "",
         "REDIS_URL": redis_url,
         "TIDEGATE_ADMIN_PASSWORD": PASSWORD,

@@ -20,7 +20,7 @@ export class GpuView {
     const { width, height } = sizes.bar;
     this.root = svg("g", { class: "g", transform: `translate(${x} ${y})`, "data-gpu": gpu.id, tabindex: -1, role: "img" });
     this.track = svg("rect", { class: "track", x: 0.5, y: 0.5, width: width - 1, height: height - 1, rx: 3 });
-    this.inner = svg("g", { "clip-path": "url(#map-clip)" });
+    this.inner = svg("g", { "clip-path": `url(#${sizes.clip})` });
     this.outer = svg("g");
     this.tie = svg("rect", { class: "sl tie", x: width - 1, y: height / 2 - 1.5, width: sizes.gap + 2, height: 3 });
     this.hit = svg("rect", { class: "hit", width, height, rx: 3 });

@@ -13,6 +13,9 @@ const MOST_MOVING = 6;
 /** Dense rows are lower than their names: so many rows share one. */
 const DENSE_LABEL_EVERY = 8;
 
+/** Several maps may stand on one page; each has a clip of its own. */
+let made = 0;
+
 export class ClusterMap {
   /**
    * @param {HTMLElement} host
@@ -34,6 +37,7 @@ export class ClusterMap {
     this.current = null;
     this.onHover = null;
     this.onPick = null;
+    this.clip = `map-clip-${(made += 1)}`;
     this.#build();
     new ResizeObserver(() => this.#fit()).observe(host);
     host.addEventListener("pointermove", (event) => this.#hover(event));
@@ -139,7 +143,7 @@ export class ClusterMap {
 
   /** On its own page a map is as tall as the window before it stands in stacks. */
   #layout(nodeCount) {
-    return layout(nodeCount, this.columns, this.#room(), { ...this.pinned, tall: Math.max(320, innerHeight - 240) });
+    return { ...layout(nodeCount, this.columns, this.#room(), { ...this.pinned, tall: Math.max(320, innerHeight - 240) }), clip: this.clip };
   }
 
   #shape() {
@@ -158,6 +162,7 @@ export class ClusterMap {
     this.root.classList.add(this.sizes.density);
     this.root.classList.toggle("narrow", this.sizes.narrow);
     this.root.classList.toggle("aside", this.only !== null);
+    this.root.classList.toggle("dim", this.focus !== null);
     this.root.append(defs(this.sizes), ...this.#heads());
     nodes.forEach((node, row) => this.#addNode(node, row));
     this.host.replaceChildren(this.root);
@@ -343,9 +348,9 @@ function nodeAbout({ model, memory, state, virtual }) {
   return `${model.replace(/^NVIDIA /, "").slice(0, 14)}${/GB/.test(model) ? "" : size}`;
 }
 
-/** One clip for all bars, and one hatch for each project color: nothing is made for each GPU. */
-function defs({ bar }) {
-  const all = svg("defs", {}, svg("clipPath", { id: "map-clip" }, svg("rect", { width: bar.width, height: bar.height, rx: 3 })));
+/** One clip for all bars of a map, and one hatch for each project color: nothing is made for each GPU. */
+function defs({ bar, clip }) {
+  const all = svg("defs", {}, svg("clipPath", { id: clip }, svg("rect", { width: bar.width, height: bar.height, rx: 3 })));
   for (const color of HATCHED) {
     all.append(
       svg(

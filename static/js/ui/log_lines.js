@@ -34,7 +34,7 @@ export class LogLines {
     let offset = piece.offset;
     if (skipped) this.lines.push(line(`--- ${skipped} bytes were cut here ---`, times(offset), this.prefix));
     const whole = cutBegin ? others : [this.rest + begun, ...others];
-    if (cutBegin) offset += bytes(begun) + 1;
+    if (cutBegin) this.first = offset += bytes(begun) + 1;
     this.rest = whole.pop() ?? "";
     for (const each of whole) {
       this.lines.push(line(each, times(offset), this.prefix));
@@ -45,19 +45,20 @@ export class LogLines {
     return true;
   }
 
-  /** Take the piece before the first line that is held. */
+  /** Take the piece before the first line that is held; of one that reaches further, only what is not held. */
   before(piece) {
+    const until = this.first;
     const times = timesOf(piece);
     const found = piece.text.split("\n");
     let offset = piece.offset;
     if (piece.offset > 0) offset += bytes(found.shift()) + 1;
-    this.first = piece.offset;
-    const lines = found.map((each) => {
-      const made = line(each, times(offset), this.prefix);
+    this.first = offset;
+    const lines = [];
+    for (const each of found) {
+      if (offset >= until) break;
+      lines.push(line(each, times(offset), this.prefix));
       offset += bytes(each) + 1;
-      return made;
-    });
-    if (lines.at(-1)?.text === "") lines.pop();
+    }
     this.lines.unshift(...lines);
   }
 

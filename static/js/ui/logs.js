@@ -99,7 +99,7 @@ class Viewer {
   async more() {
     const [source] = this.sources;
     const from = Math.max(0, source.lines.first - PIECE);
-    const piece = await this.fetch(source, from, source.lines.first);
+    const piece = await this.fetch(source, from);
     if (!piece) return;
     const height = this.box.scrollHeight;
     source.lines.before(piece);
