@@ -20,8 +20,8 @@ from dashboard.launch.screen import Screen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_TESTS = 5
 LONGEST_TEST_S = 600  # a test that hangs fails
-#: Tests with these marks have the machine to themselves.
-ALONE = "product or browser"
+#: Tests with these marks start a whole product: two at a time, the verifications in one (tests/conftest.py).
+PRODUCT = "product or browser"
 #: These too, in a process of their own: Ray keeps threads in whoever speaks to it.
 CLUSTER = "ray"
 CHOOSING = ("-m", "-k", "-n", "--numprocesses", "--pdb", "--lf", "--ff")
@@ -80,8 +80,11 @@ def _stages(argv: Sequence[str], postgres_url: str) -> list[Stage]:
         # Two processes at least: what is tested waits more than it counts.
         beside = ("--numprocesses", str(max(2, os.cpu_count() or 1)), "--dist", "loadfile")
         stages = [
-            Stage(arguments=(*beside, "-m", f"not ({ALONE} or {CLUSTER})")),
-            Stage(title="One at a time: what starts a whole product", arguments=("-m", ALONE)),
+            Stage(arguments=(*beside, "-m", f"not ({PRODUCT} or {CLUSTER})")),
+            Stage(
+                title="Two at a time: what starts a whole product",
+                arguments=("--numprocesses", "2", "--dist", "loadgroup", "-m", PRODUCT),
+            ),
             Stage(title="A cluster of three nodes", arguments=("-m", CLUSTER)),
             Stage(
                 title=on_postgres,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.launch.testing import ALONE, CLUSTER, _stages
+from dashboard.launch.testing import CLUSTER, PRODUCT, _stages
 
 POSTGRES = "postgresql://somewhere/tests"
 
 
-def test_everything_runs_side_by_side_then_products_alone_then_on_postgresql():
-    beside, alone, cluster, again = _stages(["--durations=5"], POSTGRES)
+def test_everything_runs_side_by_side_then_products_in_two_groups_then_on_postgresql():
+    beside, products, cluster, again = _stages(["--durations=5"], POSTGRES)
     assert "--numprocesses" in beside.arguments
-    assert f"not ({ALONE} or {CLUSTER})" in beside.arguments
-    assert alone.arguments == ("-m", ALONE)
+    assert f"not ({PRODUCT} or {CLUSTER})" in beside.arguments
+    assert products.arguments == ("--numprocesses", "2", "--dist", "loadgroup", "-m", PRODUCT)
     assert cluster.arguments == ("-m", CLUSTER)
     assert again.environment["DATABASE_URL"] == POSTGRES
     assert "--numprocesses" in again.arguments

@@ -14,7 +14,7 @@ import pytest
 
 from tests.product import PASSWORD, ROOT, Product, wait_until
 
-pytestmark = [pytest.mark.product, pytest.mark.xdist_group("product")]
+pytestmark = pytest.mark.product
 
 SHOWN = re.compile(r"password (\S+) \(shown only this once\)")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.product import ROOT, wait_until
 from tests.survival.reading import assert_ledger_sound, rows, trainings
 
-pytestmark = [pytest.mark.product, pytest.mark.xdist_group("product")]
+pytestmark = pytest.mark.product
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from tests.product import wait_until
 from tests.survival.reading import assert_ledger_sound, cycle, rows, trainings
 
-pytestmark = [pytest.mark.product, pytest.mark.xdist_group("product")]
+pytestmark = pytest.mark.product
 
 TRAININGS = 5
 
