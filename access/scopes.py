@@ -69,6 +69,8 @@ class UserAuthority:
     address: str = ""
     #: The access token that it came by; 0: a person that is signed in.
     token_id: int = 0
+    #: It is cut to one scope, so that its user may see more.
+    narrowed: bool = False
 
     def may(
         self, action: Action, *, project_id: int | None = None, department_id: int | None = None
@@ -150,6 +152,7 @@ def _inside_project(authority: UserAuthority, project_id: int, department_id: in
         ),
         grants=tuple((inside, held) for scope, held in authority.grants if scope in covering),
         roles=tuple((inside, role) for scope, role in authority.roles if scope in covering),
+        narrowed=True,
     )
 
 
@@ -171,6 +174,7 @@ def _inside_department(authority: UserAuthority, department_id: int) -> UserAuth
         ),
         grants=tuple((kept[scope], held) for scope, held in authority.grants if scope in kept),
         roles=tuple((kept[scope], role) for scope, role in authority.roles if scope in kept),
+        narrowed=True,
     )
 
 

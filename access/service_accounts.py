@@ -12,10 +12,10 @@ from django.utils.text import slugify
 
 from access import people, tokens
 from access.last_admin import PeopleRefused
-from access.listing import RuleRow, rule_row, sees_everyone
+from access.listing import RuleRow, rule_row, rules_for, sees_everyone
 from access.models import AccessRule, AccessToken, ServiceAccount, User
 from access.roles import PERMISSIONS, Role
-from access.scopes import Scope, UserAuthority, scope_of
+from access.scopes import Scope, UserAuthority
 from access.token_list import TokenRow, list_tokens
 from access.tokens_refused import refuse_tokens
 from scheduler.operations import audit
@@ -170,10 +170,8 @@ def list_accounts(*, authority: UserAuthority, now: datetime) -> tuple[AccountRo
         for each in _accounts(authority).order_by("user__username")
         if _governs(authority, owner_of(each))
     ]
-    rules: dict[int, list[AccessRule]] = {}
-    of_them = AccessRule.objects.filter(user__in=[each.user_id for each in accounts])
-    for rule in of_them.select_related("user", "group", "department", "project").order_by("pk"):
-        rules.setdefault(rule.user_id or 0, []).append(rule)
+    ids = [each.user_id for each in accounts]
+    rules, told = _by_user(AccessRule.objects.all(), ids), _by_user(rules_for(authority), ids)
     living = list_tokens(user_ids=[each.user_id for each in accounts], now=now)
     return tuple(
         AccountRow(
@@ -188,11 +186,20 @@ def list_accounts(*, authority: UserAuthority, now: datetime) -> tuple[AccountRo
             created_at=each.created_at,
             may_make_tokens=each.user.is_active
             and _holds_all(authority, rules.get(each.user_id, [])),
-            rules=tuple(rule_row(rule, authority) for rule in rules.get(each.user_id, [])),
+            rules=tuple(rule_row(rule, authority) for rule in told.get(each.user_id, [])),
             tokens=living.get(each.user_id, ()),
         )
         for each in accounts
     )
+
+
+def _by_user(rules: QuerySet[AccessRule], user_ids: list[int]) -> dict[int, list[AccessRule]]:
+    """Return those of the rules that name one of the users, by user."""
+    found: dict[int, list[AccessRule]] = {}
+    named = rules.filter(user__in=user_ids)
+    for rule in named.select_related("user", "group", "department", "project").order_by("pk"):
+        found.setdefault(rule.user_id or 0, []).append(rule)
+    return found
 
 
 def owner_of(account: ServiceAccount) -> Scope:
@@ -247,9 +254,18 @@ def _holds_all(authority: UserAuthority, rules: list[AccessRule]) -> bool:
             for action in PERMISSIONS[Role(rule.role)]
         ):
             return False
-        if scope_of(rule=rule) is None and not authority.visible.cluster:
+        if not _sees(authority, project_id, department_id):
             return False
     return True
+
+
+def _sees(authority: UserAuthority, project_id: int | None, department_id: int | None) -> bool:
+    """Test whether a scope is there for the caller: a role may hold nothing but the sight of it."""
+    if department_id is None:
+        return authority.visible.cluster
+    if project_id is None:
+        return authority.sees_department(department_id=department_id)
+    return authority.sees_project(project_id=project_id, department_id=department_id)
 
 
 def _make_user(name: str, account: ServiceAccount) -> User:

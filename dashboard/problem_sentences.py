@@ -37,6 +37,9 @@ REFUSALS: dict[str, str | Promise] = {
         "Only a platform administrator shares a report with everyone. Share it with those who see "
         "its units."
     ),
+    "schedule_beyond_token": _(
+        "This token sees only a part of what you see. Name departments or projects of its scope."
+    ),
     "budgets_are_for_admins": _("You may not set the budget of {name}. Ask an admin."),
     "not_ones_request": _("Only who asked can withdraw a request."),
     "nodes_are_for_admins": _(

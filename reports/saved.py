@@ -16,6 +16,8 @@ from reports.periods import parse_instant
 from reports.refused import ReportRefused
 from scheduler.core.vocabulary import Readers
 from scheduler.operations import saved_reports
+from scheduler.operations.authority import Authority, NotPermitted
+from scheduler.queries import saved_reports as queries
 from scheduler.queries.csv_text import guard
 from scheduler.queries.saved_reports import Saved, Schedule
 from scheduler.queries.visibility import Visibility
@@ -37,15 +39,16 @@ def save(
     visible: Visibility,
     asked: Asked,
     name: str,
-    owner: str,
+    authority: Authority,
     now: datetime,
-    readers: str = Readers.ME,
+    readers: Readers = Readers.ME,
     schedule_id: int | None = None,
 ) -> int:
-    """Make a report and keep it as it is now; return its number. The caller has asked about ``readers``.
+    """Make a report and keep it as it is now; return its number.
 
     Raises:
         ReportRefused: it has no name or more than 20,000 rows.
+        NotPermitted: for readers that the caller may not make it readable for.
     """
     text = _checked_name(name)
     report = make_report(visible=visible, request=asked.request, now=now)
@@ -53,7 +56,7 @@ def save(
         raise ReportRefused(_("A saved report has at most 20,000 rows. Choose a longer step."))
     return saved_reports.save_report(
         name=text,
-        owner=owner,
+        authority=authority,
         query=asked.words(),
         content=_content(report),
         covers=_covers(visible, asked),
@@ -67,39 +70,35 @@ def schedule(
     *,
     asked: Asked,
     name: str,
-    owner: str,
+    authority: Authority,
     every: str,
     language: str,
     mail_to: str,
     now: datetime,
-    readers: str = Readers.ME,
+    readers: Readers = Readers.ME,
 ) -> int:
     """Have a report of each day, week or month made from now on; return the schedule's number.
 
     Raises:
         ReportRefused: no name, a name that is taken, or an unknown rhythm.
+        NotPermitted: for readers that the caller may not make it readable for.
     """
     if every not in PERIODS:
         raise ReportRefused(_("A report is made each day, week or month."))
     zone = asked.request.span.zone
-    words = {
-        name: values
-        for name, values in asked.words().items()
-        if name not in ("period", "from", "to", "compare")
-    }
     try:
         return saved_reports.create_schedule(
             wanted=saved_reports.NewSchedule(
                 name=_checked_name(name),
-                owner=owner,
                 every=every,
                 zone=zone,
                 language=language,
-                query=words,
+                query=_lasting_words(asked),
                 mail_to=mail_to,
                 readers=readers,
                 next_at=next_time(every=every, zone=zone, after=now),
             ),
+            authority=authority,
             now=now,
         )
     except saved_reports.NameTaken as taken:
@@ -108,10 +107,32 @@ def schedule(
         ) from taken
 
 
-def make_scheduled(*, visible: Visibility, due: Schedule, now: datetime) -> int | None:
-    """Make the report of a due schedule; None where another process did.
+def require_within(*, asked: Asked, visible: Visibility) -> None:
+    """Refuse what a token of a narrower scope may not have made: a schedule sees what its owner does.
 
-    A time that was missed is made up for by the latest report alone.
+    Raises:
+        NotPermitted: it does not name units that all are of that scope.
+    """
+    if not queries.asks_within(query=_lasting_words(asked), visible=visible):
+        raise NotPermitted(
+            "This token sees only a part of what you see. Name departments or projects of its scope.",
+            code="schedule_beyond_token",
+        )
+
+
+def _lasting_words(asked: Asked) -> dict[str, list[str]]:
+    """Return what is asked for without its period, which follows from the time it is made."""
+    of_period = ("period", "from", "to", "compare")
+    return {name: values for name, values in asked.words().items() if name not in of_period}
+
+
+def make_scheduled(
+    *, visible: Visibility, authority: Authority, due: Schedule, now: datetime
+) -> int | None:
+    """Make the report of a due schedule with its owner's rights of now; None where another process did.
+
+    A time that was missed is made up for by the latest report alone. One that was for everyone is for
+    those who see its units once its owner may no longer share with everyone.
     """
     following = next_time(every=due.every, zone=due.zone, after=now)
     if not saved_reports.take_due(schedule_id=due.id, next_at=following, now=now):
@@ -122,9 +143,9 @@ def make_scheduled(*, visible: Visibility, due: Schedule, now: datetime) -> int 
         visible=visible,
         asked=asked,
         name=due.name,
-        owner=due.owner,
+        authority=authority,
         now=now,
-        readers=due.readers,
+        readers=saved_reports.readers_allowed(readers=Readers(due.readers), authority=authority),
         schedule_id=due.id,
     )
 
@@ -132,7 +153,9 @@ def make_scheduled(*, visible: Visibility, due: Schedule, now: datetime) -> int 
 def _covers(visible: Visibility, asked: Asked) -> dict[str, Any]:
     """Return what one must see to be told all that a report tells."""
     wanted = asked.request.wanted
-    if wanted.project_ids and visible.cluster:
+    if wanted.project_ids and wanted.project_ids == queries.read_projects(
+        ids=wanted.project_ids, visible=visible
+    ):
         return {"cluster": False, "departments": [], "projects": sorted(wanted.project_ids)}
     whole = visible.cluster or wanted.department_ids <= visible.department_ids
     if wanted.department_ids and whole:

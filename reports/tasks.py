@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from access import listing
 from access.models import User
-from access.scopes import visibility_of
+from access.scopes import authority_of
 from reports import money, numbers, saved
 from reports.refused import ReportRefused
 from scheduler.core.vocabulary import Level
@@ -35,10 +35,11 @@ def make_due_reports() -> None:
         if owner is None:
             log.warning("reports.schedule.owner_gone", extra={"schedule_id": due.id})
             continue
+        authority = authority_of(user=owner, door="schedule")
         with translation.override(due.language):
             try:
                 report_id = saved.make_scheduled(
-                    visible=visibility_of(user=owner), due=due, now=now
+                    visible=authority.visible, authority=authority, due=due, now=now
                 )
             except ReportRefused as refused:
                 log.warning(

@@ -22,6 +22,7 @@ from scheduler.core.vocabulary import Readers
 from scheduler.operations import saved_reports as operations
 from scheduler.operations.refused import NotFound
 from scheduler.queries import saved_reports as queries
+from scheduler.queries.visibility import Visibility
 
 router = Router(tags=["Consumption"])
 
@@ -91,8 +92,7 @@ class ShareIn(Strict):
 def list_saved(request: HttpRequest) -> lists.Page[SavedOut]:
     """One's own and those that are shared with one, the newest first."""
     caller = who(request)
-    within = caller.visible if _narrowed(caller) else None
-    own = queries.list_saved(owner=caller.authority.name, within=within)
+    own = queries.list_saved(owner=caller.authority.name, within=_within(caller))
     shared = queries.list_shared(reader=caller.authority.name, visible=caller.visible)
     rows = sorted([*own, *shared], key=lambda row: row.made_at, reverse=True)
     return lists.Page[SavedOut](items=[SavedOut.from_orm(row) for row in rows])
@@ -102,16 +102,13 @@ def list_saved(request: HttpRequest) -> lists.Page[SavedOut]:
 def save(request: HttpRequest, body: SaveIn, query: Query[ReportQuery]) -> Status[SavedWholeOut]:
     """It stays as it is made now, whatever becomes of the ledger."""
     caller, now = who(request), timezone.now()
-    operations.require_may_share(readers=body.readers, authority=caller.authority)
     report_id = saved.save(
         visible=caller.visible,
         asked=query.asked(now),
         name=body.name,
-        owner=caller.authority.name,
+        authority=caller.authority,
+        readers=body.readers,
         now=now,
-    )
-    operations.share_report(
-        report_id=report_id, readers=body.readers, authority=caller.authority, now=now
     )
     return Status(201, _whole(_find(caller, report_id)))
 
@@ -145,7 +142,7 @@ def drop(request: HttpRequest, saved_id: int) -> Status[None]:
     """Only its owner."""
     caller = who(request)
     _find(caller, saved_id)
-    operations.delete_report(report_id=saved_id, owner=caller.authority.name)
+    operations.delete_report(report_id=saved_id, authority=caller.authority, now=timezone.now())
     return Status(204, None)
 
 
@@ -155,8 +152,8 @@ def drop(request: HttpRequest, saved_id: int) -> Status[None]:
     summary="List one's schedules",
 )
 def list_schedules(request: HttpRequest) -> lists.Page[ReportScheduleOut]:
-    """By name."""
-    rows = queries.list_schedules(owner=who(request).authority.name)
+    """By name; for a token of a narrower scope those that name units of it."""
+    rows = _schedules(who(request))
     return lists.Page[ReportScheduleOut](items=[ReportScheduleOut.from_orm(row) for row in rows])
 
 
@@ -170,19 +167,20 @@ def add_schedule(
 ) -> Status[ReportScheduleOut]:
     """Each time about the period that has just ended, with what its owner may see then."""
     caller, now = who(request), timezone.now()
-    operations.require_may_share(readers=body.readers, authority=caller.authority)
+    asked, within = query.asked(now), _within(caller)
+    if within is not None:
+        saved.require_within(asked=asked, visible=within)
     schedule_id = saved.schedule(
-        asked=query.asked(now),
+        asked=asked,
         name=body.name,
-        owner=caller.authority.name,
+        authority=caller.authority,
         every=body.every,
         language=get_language() or "en",
         mail_to="",
         readers=body.readers,
         now=now,
     )
-    rows = queries.list_schedules(owner=caller.authority.name)
-    made = next(row for row in rows if row.id == schedule_id)
+    made = next(row for row in _schedules(caller) if row.id == schedule_id)
     return Status(201, ReportScheduleOut.from_orm(made))
 
 
@@ -191,13 +189,22 @@ def add_schedule(
 )
 def drop_schedule(request: HttpRequest, report_schedule_id: int) -> Status[None]:
     """The reports that it made stay."""
-    operations.delete_schedule(schedule_id=report_schedule_id, owner=who(request).authority.name)
+    caller = who(request)
+    if report_schedule_id not in {row.id for row in _schedules(caller)}:
+        raise NotFound("schedule")
+    operations.delete_schedule(
+        schedule_id=report_schedule_id, authority=caller.authority, now=timezone.now()
+    )
     return Status(204, None)
 
 
-def _narrowed(caller: Caller) -> bool:
-    """Test whether a token may see less than its owner."""
-    return caller.authority.token_id != 0
+def _within(caller: Caller) -> Visibility | None:
+    """Return what a token of a narrower scope sees; None: all that its owner does."""
+    return caller.visible if caller.authority.narrowed else None
+
+
+def _schedules(caller: Caller) -> tuple[queries.Schedule, ...]:
+    return queries.list_schedules(owner=caller.authority.name, within=_within(caller))
 
 
 def _find(caller: Caller, saved_id: int) -> queries.Saved:
@@ -209,7 +216,7 @@ def _find(caller: Caller, saved_id: int) -> queries.Saved:
         raise NotFound("report")
     if (
         found.owner == caller.authority.name
-        and _narrowed(caller)
+        and caller.authority.narrowed
         and not queries.is_within(report_id=saved_id, visible=caller.visible)
     ):
         raise NotFound("report")

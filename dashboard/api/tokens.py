@@ -13,7 +13,7 @@ from pydantic import Field
 
 from access import service_accounts, tokens
 from access.scopes import Scope, UserAuthority
-from access.token_list import TokenRow, list_tokens
+from access.token_list import TokenRow, list_own, list_tokens
 from dashboard.api import lists
 from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
@@ -105,8 +105,9 @@ class AccountIn(Strict):
 
 @own.get("/tokens", response={200: list[TokenOut], **READS}, summary="My tokens")
 def my_tokens(request: HttpRequest) -> list[TokenOut]:
-    """Those in force, the newest first."""
-    return [TokenOut.from_orm(row) for row in _living(who(request).authority.user_id)]
+    """Those in force, the newest first; a token of a narrower scope sees itself and those inside it."""
+    found = list_own(authority=who(request).authority, now=timezone.now())
+    return [TokenOut.from_orm(row) for row in found]
 
 
 @own.post("/tokens", response={201: MadeTokenOut, **WRITES}, summary="Make a token")

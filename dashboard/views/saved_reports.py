@@ -92,17 +92,15 @@ def save(request: HttpRequest) -> HttpResponse:
     """Save what is shown, or have it made again and again."""
     now = timezone.now()
     name, every = request.POST.get("name", ""), request.POST.get("every", "")
-    owner = signed_in.user_of(request).get_username()
     readers = _readers(request)
     authority = signed_in.authority(request)
     try:
         asked = _asked(request)
-        operations.require_may_share(readers=readers, authority=authority)
         if every:
             saved.schedule(
                 asked=asked,
                 name=name,
-                owner=owner,
+                authority=authority,
                 every=every,
                 language=get_language() or settings.LANGUAGE_CODE,
                 mail_to=_mail_to(request),
@@ -111,9 +109,13 @@ def save(request: HttpRequest) -> HttpResponse:
             )
             return redirect("saved_reports")
         report_id = saved.save(
-            visible=signed_in.visible_to(request), asked=asked, name=name, owner=owner, now=now
+            visible=signed_in.visible_to(request),
+            asked=asked,
+            name=name,
+            authority=authority,
+            readers=readers,
+            now=now,
         )
-        operations.share_report(report_id=report_id, readers=readers, authority=authority, now=now)
     except ReportRefused as refused:
         return _list(request, refused=str(refused))
     except NotPermitted as error:
@@ -153,12 +155,16 @@ def readers_choices(request: HttpRequest) -> list[tuple[str, str]]:
 @require_POST
 def drop(request: HttpRequest) -> HttpResponse:
     """Drop a saved report or stop a schedule."""
-    owner = signed_in.user_of(request).get_username()
+    authority, now = signed_in.authority(request), timezone.now()
     try:
         if request.POST.get("report", "").isdigit():
-            operations.delete_report(report_id=int(request.POST["report"]), owner=owner)
+            operations.delete_report(
+                report_id=int(request.POST["report"]), authority=authority, now=now
+            )
         elif request.POST.get("schedule", "").isdigit():
-            operations.delete_schedule(schedule_id=int(request.POST["schedule"]), owner=owner)
+            operations.delete_schedule(
+                schedule_id=int(request.POST["schedule"]), authority=authority, now=now
+            )
     except NotFound as error:
         raise Http404 from error
     return redirect("saved_reports")

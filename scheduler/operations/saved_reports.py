@@ -19,21 +19,29 @@ class NameTaken(Exception):
     """The owner has a schedule of that name already; the message says so."""
 
 
+@transaction.atomic
 def save_report(
     *,
     name: str,
-    owner: str,
+    authority: Authority,
     query: dict[str, list[str]],
     content: dict[str, Any],
     covers: dict[str, Any],
     now: datetime,
-    readers: str = Readers.ME,
+    readers: Readers = Readers.ME,
     schedule_id: int | None = None,
 ) -> int:
-    """Keep a report; return its number. ``covers``: what one must see to read all of it."""
+    """Keep a report of the caller; return its number. ``covers``: what one must see to read all of it.
+
+    What a schedule makes has no entry in the audit log: the schedule has.
+
+    Raises:
+        NotPermitted: as for ``require_may_share``.
+    """
+    require_may_share(readers=readers, authority=authority)
     made = models.SavedReport.objects.create(
         name=name,
-        owner=owner,
+        owner=authority.name,
         query=query,
         content=content,
         covers=covers,
@@ -41,7 +49,22 @@ def save_report(
         made_at=now,
         schedule_id=schedule_id,
     )
+    if schedule_id is None:
+        audit.record(
+            authority=authority,
+            now=now,
+            action="report.save",
+            target=made,
+            after={"readers": str(readers), "query": query},
+        )
     return made.pk
+
+
+def readers_allowed(*, readers: Readers, authority: Authority) -> Readers:
+    """Return who may read what a schedule makes now: its owner may no longer be who it was."""
+    if readers is Readers.ALL and not authority.may(Action.NODES):
+        return Readers.UNIT
+    return readers
 
 
 def require_may_share(*, readers: Readers, authority: Authority) -> None:
@@ -50,7 +73,7 @@ def require_may_share(*, readers: Readers, authority: Authority) -> None:
     Raises:
         NotPermitted: for everyone, by who is no system admin: it tells figures to who may not see them.
     """
-    if readers is Readers.ALL and not authority.may(Action.NODES):
+    if readers_allowed(readers=readers, authority=authority) is not readers:
         raise NotPermitted(
             "Only a system admin shares a report with everyone. Share it with those who see its units.",
             code="sharing_with_all_is_for_admins",
@@ -84,15 +107,25 @@ def share_report(*, report_id: int, readers: Readers, authority: Authority, now:
     )
 
 
-def delete_report(*, report_id: int, owner: str) -> None:
-    """Drop one of the owner's reports.
+@transaction.atomic
+def delete_report(*, report_id: int, authority: Authority, now: datetime) -> None:
+    """Drop one of the caller's reports.
 
     Raises:
         NotFound: it has none of that number.
     """
-    gone, _by_model = models.SavedReport.objects.filter(pk=report_id, owner=owner).delete()
-    if not gone:
+    rows = models.SavedReport.objects.select_for_update().defer("content")
+    row = rows.filter(pk=report_id, owner=authority.name).first()
+    if row is None:
         raise NotFound("report")
+    audit.record(
+        authority=authority,
+        now=now,
+        action="report.drop",
+        target=row,
+        before={"readers": row.readers, "made_at": row.made_at.isoformat()},
+    )
+    row.delete()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,42 +133,70 @@ class NewSchedule:
     """What is to be made, how often, and for whom."""
 
     name: str
-    owner: str
     every: str
     zone: str
     language: str
     query: dict[str, list[str]]
     mail_to: str
     next_at: datetime
-    readers: str = Readers.ME
+    readers: Readers = Readers.ME
 
 
-def create_schedule(*, wanted: NewSchedule, now: datetime) -> int:
-    """Have a report made again and again; return the schedule's number.
+@transaction.atomic
+def create_schedule(*, wanted: NewSchedule, authority: Authority, now: datetime) -> int:
+    """Have a report made again and again for the caller; return the schedule's number.
 
     Raises:
-        NameTaken: the owner has one of that name.
+        NameTaken: the caller has one of that name.
+        NotPermitted: as for ``require_may_share``.
     """
+    require_may_share(readers=wanted.readers, authority=authority)
     values = asdict(wanted)
-    name, owner = values.pop("name"), values.pop("owner")
-    with transaction.atomic():
-        made, is_new = models.ReportSchedule.objects.get_or_create(
-            name=name, owner=owner, defaults={**values, "created_at": now}
-        )
+    name = values.pop("name")
+    made, is_new = models.ReportSchedule.objects.get_or_create(
+        name=name, owner=authority.name, defaults={**values, "created_at": now}
+    )
     if not is_new:
         raise NameTaken(f"You have a scheduled report called {name}. Choose another name.")
+    audit.record(
+        authority=authority,
+        now=now,
+        action="report_schedule.create",
+        target=made,
+        after=_told_of_schedule(made),
+    )
     return made.pk
 
 
-def delete_schedule(*, schedule_id: int, owner: str) -> None:
-    """Stop one of the owner's schedules; the reports it made stay.
+@transaction.atomic
+def delete_schedule(*, schedule_id: int, authority: Authority, now: datetime) -> None:
+    """Stop one of the caller's schedules; the reports it made stay.
 
     Raises:
         NotFound: it has none of that number.
     """
-    gone, _by_model = models.ReportSchedule.objects.filter(pk=schedule_id, owner=owner).delete()
-    if not gone:
+    rows = models.ReportSchedule.objects.select_for_update()
+    row = rows.filter(pk=schedule_id, owner=authority.name).first()
+    if row is None:
         raise NotFound("schedule")
+    audit.record(
+        authority=authority,
+        now=now,
+        action="report_schedule.drop",
+        target=row,
+        before=_told_of_schedule(row),
+    )
+    row.delete()
+
+
+def _told_of_schedule(row: models.ReportSchedule) -> dict[str, object]:
+    return {
+        "every": row.every,
+        "zone": row.zone,
+        "query": row.query,
+        "mail_to": row.mail_to,
+        "readers": str(row.readers),
+    }
 
 
 def take_due(*, schedule_id: int, next_at: datetime, now: datetime) -> bool:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
+
+from django.db.models import QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import Readers
 from scheduler.queries.visibility import Visibility
 
 SHOWN = 200
+#: Rows that are in memory at a time while a list is filtered.
+CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +61,27 @@ class Schedule:
 
 
 def list_saved(*, owner: str, within: Visibility | None = None) -> tuple[SavedRow, ...]:
-    """Return the owner's reports, the newest first; ``within``: only of what is seen there."""
-    rows = models.SavedReport.objects.filter(owner=owner).defer("content").order_by("-made_at")
+    """Return the owner's newest reports; ``within``: only of what is seen there."""
     seen = None if within is None else _Seen(within)
-    return tuple(_saved_row(row) for row in rows[:SHOWN] if seen is None or seen.covers(row.covers))
+    found = _newest(models.SavedReport.objects.filter(owner=owner))
+    return _first(row for row in found if seen is None or seen.covers(row.covers))
 
 
 def list_shared(*, reader: str, visible: Visibility) -> tuple[SavedRow, ...]:
-    """Return what others share with a reader, the newest first. Two queries."""
-    rows = models.SavedReport.objects.exclude(owner=reader).exclude(readers=Readers.ME)
-    found = rows.defer("content").order_by("-made_at")[:SHOWN]
+    """Return the newest that others share with a reader. Two queries."""
     seen = _Seen(visible)
-    return tuple(_saved_row(row) for row in found if seen.reads(row))
+    found = _newest(models.SavedReport.objects.exclude(owner=reader).exclude(readers=Readers.ME))
+    return _first(row for row in found if seen.reads(row))
+
+
+def _newest(rows: QuerySet[models.SavedReport]) -> Iterator[models.SavedReport]:
+    """Yield rows without their figures, the newest first, some at a time."""
+    return rows.defer("content").order_by("-made_at", "-id").iterator(chunk_size=CHUNK)
+
+
+def _first(rows: Iterator[models.SavedReport]) -> tuple[SavedRow, ...]:
+    """Return the first of what a reader may see: it is cut after the rights, not before."""
+    return tuple(_saved_row(row) for row in islice(rows, SHOWN))
 
 
 def read_saved(*, report_id: int, reader: str, visible: Visibility | None = None) -> Saved | None:
@@ -119,6 +134,13 @@ class _Seen:
             return False
         return self._projects().issuperset(needed["projects"])
 
+    def asks(self, query: dict[str, list[str]]) -> bool:
+        """Test whether a schedule names units, and the reader sees all of them."""
+        projects, departments = query.get("project", []), query.get("department", [])
+        if projects:
+            return self._projects().issuperset(map(int, projects))
+        return bool(departments) and self.visible.department_ids.issuperset(map(int, departments))
+
     def _projects(self) -> frozenset[int]:
         if self._project_ids is None:
             rows = models.Project.objects.filter(self.visible.projects())
@@ -126,10 +148,22 @@ class _Seen:
         return self._project_ids
 
 
-def list_schedules(*, owner: str) -> tuple[Schedule, ...]:
-    """Return the owner's schedules by name."""
+def list_schedules(*, owner: str, within: Visibility | None = None) -> tuple[Schedule, ...]:
+    """Return the owner's schedules by name; ``within``: only of what is seen there."""
     rows = models.ReportSchedule.objects.filter(owner=owner).order_by("name")
-    return tuple(_schedule(row) for row in rows)
+    seen = None if within is None else _Seen(within)
+    return tuple(_schedule(row) for row in rows if seen is None or seen.asks(row.query))
+
+
+def asks_within(*, query: dict[str, list[str]], visible: Visibility) -> bool:
+    """Test whether a schedule asks for named units only, all of which are seen there."""
+    return _Seen(visible).asks(query)
+
+
+def read_projects(*, ids: frozenset[int], visible: Visibility) -> frozenset[int]:
+    """Return those of some projects that are there for a reader."""
+    rows = models.Project.objects.filter(visible.projects(), pk__in=ids)
+    return frozenset(rows.values_list("pk", flat=True))
 
 
 def list_due(*, now: datetime) -> tuple[Schedule, ...]:

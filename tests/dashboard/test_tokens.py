@@ -14,6 +14,7 @@ from access.last_admin import PeopleRefused
 from access.models import AccessRule, AccessToken, User
 from access.roles import Role
 from access.scopes import authority_of
+from access.token_list import list_own
 from scheduler import models
 from scheduler.operations.authority import SYSTEM, Action, NotPermitted
 from scheduler.operations.refused import NotFound
@@ -119,6 +120,27 @@ def test_a_token_for_one_project_has_nothing_outside_of_it(head):
     assert not people.grantable_roles(
         authority=came.authority, scope=("project", bio.pk), department_id=research
     )
+
+
+def test_a_token_for_one_project_lists_itself_and_those_inside_of_it(head):
+    nlp, bio = project("nlp-lab"), project("bio-fold")
+    whole = token_for(head)
+    ones = {
+        name: token_for(head, scope=scope)
+        for name, scope in {
+            "nlp": ("project", nlp.pk),
+            "bio": ("project", bio.pk),
+            "research": ("department", department("Research").pk),
+        }.items()
+    }
+
+    def listed(made):
+        return {row.id for row in list_own(authority=bearer(made).authority, now=NOON)}
+
+    ids = {name: made.token.pk for name, made in ones.items()}
+    assert listed(whole) == {whole.token.pk, *ids.values()}
+    assert listed(ones["research"]) == set(ids.values())
+    assert listed(ones["nlp"]) == {ids["nlp"]}
 
 
 def test_an_admins_token_for_one_department_is_no_system_admin(scene, admin):
@@ -301,6 +323,18 @@ def test_accounts_of_other_scopes_are_not_there(scene, head, admin, researcher):
     own = account_of(admin, ("project", project("nlp-lab").pk))
     with pytest.raises(NotPermitted):
         service_accounts.end_account(account_id=own.pk, authority=page_of(researcher), now=NOON)
+
+
+def test_an_accounts_roles_beyond_the_readers_scopes_are_not_shown(scene, admin, head):
+    nlp, vision = project("nlp-lab"), project("vision-lab")
+    account = account_of(admin, ("department", nlp.department_id))
+    for each in (nlp, vision):  # vision-lab was of the department when the role was given
+        AccessRule.objects.create(user=account.user, role=Role.VIEWER, project=each)
+    for reader, told in ((head, {"nlp-lab"}), (admin, {"nlp-lab", "vision-lab"})):
+        (row,) = service_accounts.list_accounts(authority=page_of(reader), now=NOON)
+        assert {rule.scope_name for rule in row.rules} == told
+        # The role that is not shown counts nonetheless
+        assert row.may_make_tokens == (reader is admin)
 
 
 def test_a_service_account_is_no_last_admin(scene, admin):

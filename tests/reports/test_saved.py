@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 from django.core import mail
 from django.test import Client
+from django.utils import timezone
 
+from access import tokens
 from access.models import AccessRule, User
+from access.scopes import authority_of
 from reports import saved, tasks
 from reports.asked import parse_asked
 from reports.consumption import make_report
 from reports.csv_export import report_csv
 from reports.refused import ReportRefused
 from scheduler import models
+from scheduler.operations.authority import SystemAuthority
 from scheduler.queries import saved_reports
-from scheduler.queries.visibility import WHOLE_CLUSTER
+from scheduler.queries.visibility import WHOLE_CLUSTER, Visibility
 from tests.reports.ledgers import Ledger, utc
 
 NOW = utc(2026, 11, 4, 9)
@@ -44,9 +48,13 @@ def asked(**changes):
     return parse_asked(words={**WORDS, **changes}, zone="UTC", now=NOW)
 
 
-def keep(**changes):
+def keep(owner="admin"):
     return saved.save(
-        visible=WHOLE_CLUSTER, asked=asked(), name="Monday", owner="admin", now=NOW, **changes
+        visible=WHOLE_CLUSTER,
+        asked=asked(),
+        name="Monday",
+        authority=SystemAuthority(name=owner),
+        now=NOW,
     )
 
 
@@ -67,9 +75,7 @@ def test_a_saved_report_is_what_it_was_when_it_was_made(ledger):
 
 def test_only_its_owner_reads_a_saved_report(ledger, page):
     mine = keep()
-    saved_of_another = saved.save(
-        visible=WHOLE_CLUSTER, asked=asked(), name="x", owner="bob", now=NOW
-    )
+    saved_of_another = keep(owner="bob")
 
     assert page.get(f"/reports/saved/{mine}").status_code == 200
     assert page.get(f"/reports/saved/{mine}.csv").content.startswith(b"\xef\xbb\xbf")
@@ -121,7 +127,7 @@ def plan(*, every="day", mail_to="", owner="admin"):
     return saved.schedule(
         asked=asked(),
         name="plan",
-        owner=owner,
+        authority=SystemAuthority(name=owner),
         every=every,
         language="en",
         mail_to=mail_to,
@@ -248,7 +254,7 @@ def test_only_a_system_admin_shares_with_everyone_and_only_its_own(ledger, admin
     assert readers_of(number) == {"mia"}
     entries = models.AuditEntry.objects.filter(action="report.share").order_by("id")
     told = entries.values_list("actor", "after")
-    assert list(told) == [("mia", {"readers": "unit"}), ("mia", {"readers": "me"})]
+    assert list(told) == [("mia", {"readers": "me"})]
 
 
 def test_who_loses_a_role_no_longer_reads_what_was_shared_with_it(ledger, admin, people):
@@ -265,3 +271,106 @@ def test_what_a_schedule_makes_is_read_by_whom_it_names(ledger, admin, people, t
     time_machine.move_to(NOW, tick=False)
     tasks.make_due_reports()
     assert readers_of(models.SavedReport.objects.get().pk) == {"admin", "dan", "mia"}
+
+
+def make_all_due(time_machine):
+    models.ReportSchedule.objects.update(next_at=NOW)
+    time_machine.move_to(NOW, tick=False)
+    tasks.make_due_reports()
+
+
+def test_what_a_demoted_admin_had_made_for_everyone_is_for_those_who_see_its_units(
+    ledger, people, time_machine
+):
+    boss = User.objects.create_user("boss", password="x")
+    rule = AccessRule.objects.create(user=boss, role="system_admin", cluster=True)
+    browser("boss").post(
+        "/reports/saved/new?by=project", {"name": "d", "every": "day", "readers": "all"}
+    )
+    make_all_due(time_machine)
+    while_admin = models.SavedReport.objects.get()
+    assert readers_of(while_admin.pk) == {"boss", "dan", "mia", "vic"}
+
+    rule.delete()
+    AccessRule.objects.create(
+        user=boss, role="department_admin", department=ledger.departments["dev"]
+    )
+    make_all_due(time_machine)
+    after = models.SavedReport.objects.exclude(pk=while_admin.pk).get()
+    assert readers_of(after.pk) == {"boss", "dan"}
+    assert models.ReportSchedule.objects.get().readers == "all"
+
+
+def test_a_department_admin_shares_one_project_with_those_who_work_in_it(ledger, admin, people):
+    one = f"&project={ledger.projects['=1+1'].pk}"
+    assert readers_of(save_as("dan", "unit", one)) == {"admin", "dan", "mia"}
+    other = f"{one}&project={ledger.projects['web'].pk}"
+    assert readers_of(save_as("dan", "unit", other)) == {"admin", "dan"}
+
+
+def test_each_report_and_schedule_kept_or_dropped_is_on_record(ledger, admin, people):
+    mia = browser("mia")
+    kept = mia.post("/reports/saved/new?by=project", {"name": "one"})["Location"]
+    mia.post("/reports/saved/new?by=project", {"name": "two", "every": "week"})
+    mia.post("/reports/saved/drop", {"report": kept.rsplit("/", 1)[-1]})
+    mia.post("/reports/saved/drop", {"schedule": models.ReportSchedule.objects.get().pk})
+    assert mia.post("/reports/saved/new", {"name": "x", "readers": "all"}).status_code == 403
+
+    told = models.AuditEntry.objects.order_by("id").values_list("action", "object_name", "result")
+    assert list(told) == [
+        ("report.save", "one", "done"),
+        ("report_schedule.create", "two", "done"),
+        ("report.drop", "one", "done"),
+        ("report_schedule.drop", "two", "done"),
+        ("report_save", "", "refused"),
+    ]
+
+
+def test_a_list_is_cut_after_the_rights_and_not_before(ledger, admin, people, monkeypatch):
+    monkeypatch.setattr(saved_reports, "SHOWN", 2)
+    mine = save_as("admin", "unit", f"&project={ledger.projects['=1+1'].pk}")
+    for _ in range(3):
+        save_as("admin", "unit", f"&project={ledger.projects['web'].pk}")
+    everything = Visibility(project_ids=frozenset([ledger.projects["=1+1"].pk]))
+
+    found = saved_reports.list_shared(reader="mia", visible=everything)
+    own = saved_reports.list_saved(owner="admin", within=everything)
+
+    assert [row.id for row in found] == [row.id for row in own] == [mine]
+
+
+def bearer(name, *, scope=None):
+    """A client that comes by a token of a person, cut to a scope."""
+    user = User.objects.get(username=name)
+    made = tokens.create_own(
+        terms=tokens.TokenTerms(name="sweep", days=1, scope=scope),
+        authority=authority_of(user=user, door="page"),
+        now=timezone.now(),
+    )
+    return Client(headers={"authorization": f"Bearer {made.secret}"})
+
+
+def test_a_token_of_one_project_has_only_schedules_that_name_it(ledger, admin, people):
+    project = ledger.projects["=1+1"].pk
+    whole, part = bearer("dan"), bearer("dan", scope=("project", project))
+    address = "/api/v1/reports/schedules"
+
+    def add(client, name, query=""):
+        body = {"name": name, "every": "day", "readers": "unit"}
+        return client.post(f"{address}{query}", body, content_type="application/json")
+
+    def names(client):
+        return [row["name"] for row in client.get(address).json()["items"]]
+
+    assert add(whole, "all of dev").status_code == 201
+    assert add(whole, "dev", f"?department={ledger.departments['dev'].pk}").status_code == 201
+    assert add(part, "mine", f"?project={project}").status_code == 201
+    for query in ("", f"?department={ledger.departments['dev'].pk}", f"?project={project + 1}"):
+        refused = add(part, "more", query)
+        assert (refused.status_code, refused.json()["code"]) == (403, "schedule_beyond_token")
+
+    assert names(whole) == ["all of dev", "dev", "mine"]
+    assert names(part) == ["mine"]
+    theirs = models.ReportSchedule.objects.get(name="dev").pk
+    assert part.delete(f"{address}/{theirs}").status_code == 404
+    assert whole.delete(f"{address}/{theirs}").status_code == 204
