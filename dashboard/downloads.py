@@ -10,14 +10,16 @@ from django.http.response import StreamingHttpResponse
 from reports import csv_export
 
 
-def streamed(parts: Iterable[bytes], name: str) -> StreamingHttpResponse:
-    """Answer a CSV file piece by piece."""
-    response = StreamingHttpResponse(_one_by_one(parts), content_type="text/csv; charset=utf-8")
+def streamed(
+    parts: Iterable[bytes], name: str, *, content_type: str = "text/csv; charset=utf-8"
+) -> StreamingHttpResponse:
+    """Answer a file piece by piece."""
+    response = StreamingHttpResponse(one_by_one(parts), content_type=content_type)
     response["Content-Disposition"] = csv_export.disposition(name=name)
     return response
 
 
-async def _one_by_one(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def one_by_one(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield parts as they are made; the server would gather a plain iterator first."""
     made = iter(parts)
     following = sync_to_async(lambda: next(made, None))

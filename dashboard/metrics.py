@@ -60,7 +60,10 @@ FAMILIES: dict[str, Family] = {
         Family("tidegate_workloads_waiting", (*UNIT, "reason"), "waiting workloads by reason"),
         Family("tidegate_longest_wait_seconds", UNIT, "how long what waits longest has waited"),
         Family(
-            "tidegate_decisions", (*UNIT, "verb"), "decisions since the server began", counts=True
+            "tidegate_decisions",
+            (*UNIT, "verb"),
+            "decisions since this process was first scraped",
+            counts=True,
         ),
         Family("tidegate_gateway_requests", OF_PROJECT, "requests served", counts=True),
         Family("tidegate_gateway_errors", OF_PROJECT, "of these, failed", counts=True),
@@ -88,17 +91,22 @@ FAMILIES: dict[str, Family] = {
 
 @dataclass(slots=True)
 class _Decisions:
-    """Counts that only rise while this process lives: rows that are deleted later stay counted."""
+    """Counts that only rise while this process lives: rows that are deleted later stay counted.
+
+    They begin at 0. Of rows that were there before, some are deleted by age: were they counted, the
+    first value after a restart would lie a little below the last, and all of it be taken for new.
+    """
 
     counts: Counter[tuple[int, int, str]] = field(default_factory=Counter)
-    last_id: int = 0
+    last_id: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def now(self) -> dict[tuple[int, int, str], int]:
-        """Return all that was counted so far."""
+        """Return all that was counted so far; at first a 0 for each kind that was there before."""
         with self.lock:
-            found, self.last_id = queries.count_decisions(after_id=self.last_id)
-            self.counts.update(found)
+            begins = self.last_id is None
+            found, self.last_id = queries.count_decisions(after_id=self.last_id or 0)
+            self.counts.update(dict.fromkeys(found, 0) if begins else found)
             return dict(self.counts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.engines.base import EngineError, ReplicaKey
+from scheduler.engines.base import Engine, EngineError, LogChunk, ReplicaKey
 from scheduler.tick import engine_room
 
 TAIL_BYTES = 64 * 1024
@@ -71,17 +71,29 @@ def read_piece(replica: Printing, *, offset: int | None) -> Piece:
 
 
 def read_all(replica: Printing) -> Iterator[bytes]:
-    """Give all that is kept of an output, in pieces, with a line where the middle was cut."""
+    """Give all that is kept of an output now, in pieces, with a line where the middle was cut.
+
+    It ends where the output ended when its first piece was read: of work that prints faster than a
+    reader takes it there would be no end.
+
+    Raises:
+        EngineError: at once, if it can't be read now; it may also break off later.
+    """
     key = ReplicaKey(replica_id=replica.id, attempt=replica.attempt)
-    engine, offset = engine_room.engine(replica.engine), 0
-    while True:
-        chunk = engine.read_log(key, offset=offset, limit_bytes=PIECE_BYTES)
-        if not chunk.data:
-            return
+    engine = engine_room.engine(replica.engine)
+    return _read_on(engine, key, engine.read_log(key, offset=0, limit_bytes=PIECE_BYTES))
+
+
+def _read_on(engine: Engine, key: ReplicaKey, first: LogChunk) -> Iterator[bytes]:
+    chunk, offset, end = first, 0, first.size_bytes
+    while chunk.data and chunk.offset < end:
         if chunk.offset > offset:
             yield f"\n--- {chunk.offset - offset} bytes were cut here ---\n".encode()
-        yield chunk.data
+        yield chunk.data[: end - chunk.offset]
         offset = chunk.next_offset
+        if offset >= end:
+            return
+        chunk = engine.read_log(key, offset=offset, limit_bytes=PIECE_BYTES)
 
 
 def read_tail(replica: Printing) -> Tail:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 
 from gateway.desk import Desk, Seat, Ticket, now_us
@@ -15,8 +14,6 @@ from gateway.upstream import Broken, Connection, Refused, Upstream, head_of, sen
 from gateway.usage import LatencyBook, UsageBook
 from scheduler.core.autoscale import SECOND_US
 from scheduler.queries.routes import KeyFacts, Route
-
-log = logging.getLogger(__name__)
 
 #: Meant for one connection only, or for the gateway, or none of a replica's business.
 _NOT_TO_REPLICAS = frozenset(
@@ -171,12 +168,14 @@ class Forwarder:
         if turn.asks_usage and body is not None:
             body = ask_for_usage(body)
         head = _head_of(exchange, turn.target, f"{host}:{port}", body)
-        connection.begin(exchange.method.encode(), head + (body or b""))
+        connection.begin(exchange.method.encode(), head + (body or b""), owes_body=body is None)
         turn.ticket.tell_sent()
         sender = None
         if body is None:
             is_chunked = exchange.header(b"content-length") is None
-            sender = asyncio.create_task(_send_rest(exchange, connection, is_chunked))
+            chunks = exchange.chunks()
+            sending = send_body(connection=connection, chunks=chunks, is_chunked=is_chunked)
+            sender = asyncio.create_task(sending)
         try:
             await self._answer(exchange, connection, turn, desk.route, reckoning)
         except BaseException:
@@ -291,13 +290,6 @@ def _head_of(exchange: Exchange, target: bytes, host: str, body: bytes | None) -
     else:
         headers.append((b"transfer-encoding", b"chunked"))
     return head_of(method=exchange.method, target=target, host=host, headers=headers)
-
-
-async def _send_rest(exchange: Exchange, connection: Connection, is_chunked: bool) -> None:  # noqa: FBT001
-    try:
-        await send_body(connection=connection, chunks=exchange.chunks(), is_chunked=is_chunked)
-    except Broken:
-        log.debug("gateway.upload.broken")  # whoever reads the answer sees it too
 
 
 def _is_stream(connection: Connection) -> bool:

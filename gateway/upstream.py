@@ -7,12 +7,15 @@ replica only while not one byte of it has gone out.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
 import httptools
+
+log = logging.getLogger(__name__)
 
 #: Kept no longer than this without use: well below what servers allow (5 s at uvicorn).
 IDLE_S = 2.0
@@ -46,6 +49,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._keeps_alive = False
         self._method = b""
+        #: Part of the request's body is still to be sent: it would be taken for the next request.
+        self._owes_body = False
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.headers_known = False
@@ -113,10 +118,11 @@ class Connection(asyncio.Protocol):
 
     # -- one exchange ----------------------------------------------------------------------------
 
-    def begin(self, method: bytes, head: bytes) -> None:
-        """Write a request's head."""
+    def begin(self, method: bytes, head: bytes, *, owes_body: bool = False) -> None:
+        """Write a request's head; with ``owes_body`` a body is sent after it by ``send_body``."""
         assert self._transport is not None
         self._method = method
+        self._owes_body = owes_body
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)  # reads one answer after the other
         self.headers = []
@@ -129,6 +135,10 @@ class Connection(asyncio.Protocol):
             raise Broken
         self._transport.write(data)
         await self._writable.wait()
+
+    def end_body(self) -> None:
+        """Note that the request's body was sent whole."""
+        self._owes_body = False
 
     async def wait_for_head(self) -> None:
         """Wait until the status and headers are there."""
@@ -159,6 +169,7 @@ class Connection(asyncio.Protocol):
             self.complete
             and not self.lost
             and not self._parts
+            and not self._owes_body
             and self._method != b"HEAD"
             and self._keeps_alive
         )
@@ -250,10 +261,15 @@ def head_of(*, method: str, target: bytes, host: str, headers: Headers) -> bytes
 async def send_body(
     *, connection: Connection, chunks: AsyncIterator[bytes], is_chunked: bool
 ) -> None:
-    """Write a body part by part."""
-    async for chunk in chunks:
+    """Write a body part by part. That the connection broke is seen by whoever reads the answer."""
+    try:
+        async for chunk in chunks:
+            if is_chunked:
+                chunk = b"%x\r\n%s\r\n" % (len(chunk), chunk)
+            await connection.write(chunk)
         if is_chunked:
-            chunk = b"%x\r\n%s\r\n" % (len(chunk), chunk)
-        await connection.write(chunk)
-    if is_chunked:
-        await connection.write(b"0\r\n\r\n")
+            await connection.write(b"0\r\n\r\n")
+    except Broken:
+        log.debug("gateway.upload.broken")
+    else:
+        connection.end_body()

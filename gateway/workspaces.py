@@ -70,13 +70,13 @@ async def carry(*, exchange: Exchange, target: Target, upstream: Upstream) -> No
         headers.append((b"transfer-encoding", b"chunked"))
     host = (exchange.header(b"host") or b"localhost").decode("latin1")
     head = head_of(method=exchange.method, target=path, host=host, headers=headers)
-    connection.begin(exchange.method.encode(), head + (body or b""))
+    connection.begin(exchange.method.encode(), head + (body or b""), owes_body=body is None)
     sender = None
     if body is None:
         sending = send_body(
             connection=connection, chunks=exchange.chunks(), is_chunked=length is None
         )
-        sender = asyncio.create_task(_quietly(sending))
+        sender = asyncio.create_task(sending)
     try:
         await _answer(exchange, connection)
     except Broken as error:
@@ -89,8 +89,6 @@ async def carry(*, exchange: Exchange, target: Target, upstream: Upstream) -> No
         raise
     finally:
         if sender is not None:
-            if not sender.done():
-                connection.close()  # what is missing would be taken from the next request
             sender.cancel()
         upstream.give_back(target.host, target.port, connection)
 
@@ -110,11 +108,6 @@ async def _answer(exchange: Exchange, connection: Connection) -> None:
             await exchange.end_answer(data)
             return
         await exchange.send_part(data)
-
-
-async def _quietly(sending: Any) -> None:
-    with contextlib.suppress(Broken):  # whoever reads the answer sees it too
-        await sending
 
 
 async def carry_socket(*, scope: Any, receive: Any, send: Any, target: Target) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -44,6 +45,16 @@ def pytest_configure(config):
     _use_folder(folder)
     if not os.environ.get("REDIS_URL"):
         config.stash[REDIS] = _start_redis(folder)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    """Let objects that complain when they are dropped do so now.
+
+    Schemathesis imports at this point. Where Python 3.11 prints a traceback while it parses a module,
+    which a complaint from the garbage collector does, parsing fails.
+    """
+    gc.collect()
 
 
 def pytest_unconfigure(config):

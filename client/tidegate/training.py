@@ -187,7 +187,7 @@ def numbers(given: Mapping[str, object]) -> dict[str, float]:
     for name, value in given.items():
         try:
             number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             continue
         if math.isfinite(number):
             found[name] = number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 from django.http import HttpRequest
@@ -144,10 +145,18 @@ def report(request: HttpRequest, workload_id: lists.Id, given: ProgressIn) -> St
             step=given.step,
             total=given.total,
             epoch=given.epoch,
-            metrics=tuple((name, float(value)) for name, value in given.metrics.items()),
+            metrics=tuple((name, _as_float(value)) for name, value in given.metrics.items()),
         ),
     )
     return Status(204, None)
+
+
+def _as_float(value: float) -> float:
+    """Return it as a float; an integer beyond all floats is not finite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _points(series: queries.Series) -> list[MetricPointOut]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from dashboard.audit_scopes import audit_scopes
+from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.queries import audit_log
@@ -45,12 +46,10 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
-def export(request: HttpRequest) -> StreamingHttpResponse:
+def export(request: HttpRequest) -> HttpResponseBase:
     """Answer all entries that match as CSV, row by row."""
     rows = audit_log.iterate(scopes=_scopes(request), wanted=_wanted(request))
-    answer = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = 'attachment; filename="audit.csv"'
-    return answer
+    return streamed((line.encode() for line in _lines(rows)), "audit.csv")
 
 
 def _scopes(request: HttpRequest) -> Visibility:

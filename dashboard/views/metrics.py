@@ -41,9 +41,16 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def ready(request: HttpRequest) -> HttpResponse:
-    """Answer whether requests may be sent here, and what is wrong where they may not."""
+    """Answer whether requests may be sent here, by the names of what is well and what is not.
+
+    What is wrong with it is told to those who may scrape by their address; others may be anybody.
+    """
     findings = readiness.check()
-    lines = [f"{'ok' if one.is_well else 'NOT'} {one.name}: {one.says}" for one in findings]
+    tells = _is_near(request)
+    lines = [
+        f"{'ok' if one.is_well else 'NOT'} {one.name}{f': {one.says}' if tells else ''}"
+        for one in findings
+    ]
     answer = HttpResponse(
         "\n".join(lines) + "\n",
         status=200 if all(one.is_well for one in findings) else 503,
@@ -64,14 +71,15 @@ def _visible(request: HttpRequest) -> Visibility | None:
         return found.authority.visible
     if isinstance(request.user, User):
         return visibility_of(user=request.user)
-    # Behind a proxy that passes everybody on, an address says nothing.
-    is_passed_on = "X-Forwarded-For" in request.headers
-    return WHOLE_CLUSTER if _is_allowed(address) and not is_passed_on else None
+    return WHOLE_CLUSTER if _is_near(request) else None
 
 
-def _is_allowed(address: str) -> bool:
+def _is_near(request: HttpRequest) -> bool:
+    """Test whether it comes from an address that may scrape."""
+    if "X-Forwarded-For" in request.headers:
+        return False  # behind a proxy that passes everybody on, an address says nothing
     try:
-        found = ipaddress.ip_address(address)
+        found = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
     except ValueError:
         return False
     return any(found in ipaddress.ip_network(one) for one in settings.METRICS_NETWORKS)

@@ -6,18 +6,21 @@ from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import output, problems, words
+from dashboard.downloads import streamed
 from dashboard.forms.priority import PriorityForm
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from dashboard.views.submit import open_projects
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase
+from scheduler.engines.base import EngineError
 from scheduler.operations import submissions
 from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
@@ -149,7 +152,7 @@ def change_priority(request: HttpRequest, workload_id: int) -> HttpResponse:
 
 @login_required
 @require_GET
-def log_file(request: HttpRequest, workload_id: int) -> StreamingHttpResponse:
+def log_file(request: HttpRequest, workload_id: int) -> HttpResponseBase:
     """Answer all that is kept of one replica's output, as a file."""
     found = outputs.list_outputs(visible=signed_in.visible_to(request), workload_id=workload_id)
     of = outputs.find_output(
@@ -160,11 +163,12 @@ def log_file(request: HttpRequest, workload_id: int) -> StreamingHttpResponse:
     if of is None:
         raise Http404
     name = f"workload-{workload_id}-run-{of.attempt}-replica-{of.ordinal}.log"
-    return StreamingHttpResponse(
-        output.read_all(of),
-        content_type="text/plain; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    try:
+        pieces = output.read_all(of)
+    except EngineError as error:
+        messages.error(request, _("The output can't be read now: {why}").format(why=error))
+        return redirect("workload", workload_id)
+    return streamed(pieces, name, content_type="text/plain; charset=utf-8")
 
 
 def _page(

@@ -1,6 +1,6 @@
 """The shortest training that loses nothing: it finds a root by small steps, saves, leaves, and goes on.
 
-``tidegate_training.py`` beside it is the file ``tidegate/training.py`` of the client.
+``tidegate_training.py`` beside it is a link to ``tidegate/training.py`` of the client.
 """
 
 import json

@@ -92,6 +92,7 @@ def test_a_token_is_of_one_workload_and_ends_with_its_attempt(replica, api):
         ({"metrics": {"a loss": 0.3}}, "metric_name"),
         ({"metrics": {"x" * 65: 0.3}}, "metric_name"),
         ({"metrics": {"loss": float("nan")}}, "not_finite"),
+        ({"metrics": {"loss": 10**400}}, "not_finite"),
         ({"metrics": {f"m{n}": n for n in range(21)}}, "too_many_metrics"),
     ],
 )

@@ -8,7 +8,6 @@ import json
 import re
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.urls import URLPattern, get_resolver, reverse
 from django.utils import timezone
 
@@ -33,6 +32,7 @@ from tests.dashboard.test_routes import (  # noqa: F401 - fixtures of the same w
     plain,
     someone,
 )
+from tests.downloads import body_of
 
 pytestmark = pytest.mark.django_db
 
@@ -148,13 +148,9 @@ def test_the_reports_socket_tells_of_a_foreign_project_as_of_a_missing_one(
 # --- Downloads ------------------------------------------------------------------------------------
 
 
-async def collected(chunks):
-    return b"".join([chunk async for chunk in chunks])
-
-
 def rows_of(answer):
     """The rows of a download, which is written by an asynchronous view."""
-    body = async_to_sync(collected)(answer.streaming_content)
+    body = body_of(answer)
     assert body
     return list(csv.reader(io.StringIO(body.decode("utf-8-sig"))))
 

@@ -19,6 +19,7 @@ from scheduler.queries import devices, nodes, overview, reasons, remedies, route
 from scheduler.queries.phrases import plain
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
+from tests.downloads import body_of
 
 pytestmark = pytest.mark.django_db
 #: Found nowhere else on a page.
@@ -94,7 +95,7 @@ def telling(client, where):
     found = set()
     for address in where:
         answer = client.get(address)
-        text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
+        text = body_of(answer).decode()
         if any(figure in text for figure in ("13.37", "14.21", str(HELD), str(LIMIT))):
             found.add(address)
     return found

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from dashboard import output
 from scheduler import models
 from scheduler.engines.base import ReplicaKey
 from scheduler.engines.fake import FakeEngine
+from scheduler.queries import outputs
+from scheduler.queries.visibility import SYSTEM
 from scheduler.tick import engine_room
 from tests.api.conftest import Api
 from tests.dashboard.conftest import person
+from tests.downloads import body_of
 
 pytestmark = pytest.mark.django_db
 
@@ -59,10 +63,32 @@ def test_the_whole_output_is_a_file_for_those_who_see_the_workload(printing, cli
     address = f"/workloads/{printing.workload_id}/log?attempt={printing.attempt}"
     client.force_login(person("lin", "viewer", project="nlp-lab"))
     answer = client.get(address)
-    assert b"".join(answer.streaming_content) == b"one\ntwo\n"
+    assert body_of(answer) == b"one\ntwo\n"
     assert "attachment" in answer["Content-Disposition"]
     client.force_login(person("mei", "viewer", project="vision-lab"))
     assert client.get(address).status_code == 404
+
+
+def test_the_file_of_work_that_prints_on_ends_where_the_output_ended_first(printing, monkeypatch):
+    engine, key = (
+        engine_room.engine(""),
+        ReplicaKey(replica_id=printing.pk, attempt=printing.attempt),
+    )
+    monkeypatch.setattr(output, "PIECE_BYTES", 3)
+    (found,) = outputs.list_outputs(visible=SYSTEM, workload_id=printing.workload_id)[-1:]
+    assert found.attempt == printing.attempt
+    parts = output.read_all(found)
+    read = [next(parts)]
+    for _ in range(5):
+        engine.print_output(key, "more\n")
+    assert b"".join([*read, *parts]) == b"one\ntwo\n"
+
+
+def test_an_output_that_cannot_be_read_is_said_so_on_the_page(printing, client):
+    client.force_login(person("lin", "viewer", project="nlp-lab"))
+    engine_room.engine("").is_reachable = False
+    answer = client.get(f"/workloads/{printing.workload_id}/log?attempt={printing.attempt}")
+    assert (answer.status_code, answer["Location"]) == (302, f"/workloads/{printing.workload_id}")
 
 
 def test_the_page_offers_each_run_and_begins_with_the_last_lines(printing, client):

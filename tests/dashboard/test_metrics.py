@@ -18,6 +18,7 @@ from access import tokens
 from access.models import AccessRule, User
 from access.roles import Role
 from access.scopes import authority_of
+from dashboard import metrics, readiness
 from dashboard.metrics import FAMILIES
 from scheduler import models
 from tests.dashboard.conftest import person
@@ -108,16 +109,30 @@ def test_without_a_token_only_the_addresses_that_are_set_are_answered(scene, set
     assert stale.get("/metrics").status_code == 401
 
 
-def test_decisions_are_counted_on_from_where_the_last_scrape_stood(scene, admin):
+def test_decisions_are_counted_from_the_first_scrape_on(scene, admin, monkeypatch):
+    monkeypatch.setattr(metrics, "_decisions", metrics._Decisions())
     client = bearer(admin)
-    key = ("tidegate_decisions_total", "Research", "main", "nlp-lab", "place")
-    before = scraped(client).get(key, 0)
     project = models.Project.objects.get(name="nlp-lab")
-    for _ in range(2):
-        models.Decision.objects.create(pool=scene, project=project, at=timezone.now(), verb="place")
-    assert scraped(client)[key] == before + 2
-    models.Decision.objects.filter(project=project, verb="place").delete()
-    assert scraped(client)[key] == before + 2
+
+    def counted(verb):
+        labels = sorted(("Research", "main", "nlp-lab", verb))
+        return scraped(client).get(("tidegate_decisions_total", *labels))
+
+    def decide(verb, *, times):
+        for _ in range(times):
+            models.Decision.objects.create(
+                pool=scene, project=project, at=timezone.now(), verb=verb
+            )
+
+    # Given decisions of before, then they are not counted, but their series is there to rise from
+    decide("place", times=3)
+    assert counted("place") == 0
+    # And those made since are, also once they are deleted
+    decide("place", times=2)
+    decide("evict", times=1)
+    assert (counted("place"), counted("evict")) == (2, 1)
+    models.Decision.objects.filter(project=project).delete()
+    assert (counted("place"), counted("evict")) == (2, 1)
 
 
 def test_a_scrape_costs_as_many_queries_however_much_work_there_is(scene, admin):
@@ -157,15 +172,36 @@ def test_what_is_scraped_is_what_is_documented(scene, admin):
     assert {key[0] for key in scraped(bearer(admin))} <= names
 
 
-def test_ready_says_what_is_wrong_and_nothing_else(scene, settings, client):
+def test_ready_tells_strangers_names_and_those_who_scrape_what_is_wrong(scene, settings, client):
+    settings.METRICS_NETWORKS = []
     well = client.get("/readyz")
-    assert (well.status_code, well.content.count(b"\n")) == (200, 3)
+    assert (well.status_code, well.content) == (200, b"ok database\nok migrations\nok redis\n")
 
     settings.REDIS_URL = "redis://:secret-word@127.0.0.1:1/0"
     answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert "NOT redis: does not answer" in answer.content.decode()
-    assert "secret-word" not in answer.content.decode()
+    assert answer.content == b"ok database\nok migrations\nNOT redis\n"
+
+    settings.METRICS_NETWORKS = ["127.0.0.0/8"]
+    told = client.get("/readyz").content.decode()
+    assert "NOT redis: does not answer" in told
+    assert "secret-word" not in told
+    passed_on = client.get("/readyz", headers={"x-forwarded-for": "203.0.113.9"})
+    assert passed_on.content == answer.content
+
+
+def test_ready_looks_at_migrations_until_all_are_applied(scene, client, monkeypatch):
+    looked = []
+
+    def look():
+        looked.append(1)
+        is_well = len(looked) > 1
+        return readiness.Finding(name="migrations", is_well=is_well, says="looked at")
+
+    monkeypatch.setattr(readiness, "_applied", [])
+    monkeypatch.setattr(readiness, "check_migrations", look)
+    assert [client.get("/readyz").status_code for _ in range(4)] == [503, 200, 200, 200]
+    assert len(looked) == 2
 
 
 def test_without_redis_a_scrape_says_so_and_tells_the_rest(scene, admin, settings):

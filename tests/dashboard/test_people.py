@@ -13,6 +13,7 @@ from scheduler import models
 from scheduler.operations.authority import SYSTEM, NotPermitted
 from scheduler.operations.refused import NotFound
 from tests.dashboard.conftest import NOON, person
+from tests.downloads import body_of
 
 pytestmark = pytest.mark.django_db
 
@@ -151,7 +152,7 @@ def test_the_log_is_for_admins_of_its_scope_and_offered_as_csv(scene, client, ad
     own = client.get(reverse("audit")).content.decode()
     assert "nlp-lab" in own
     assert "vision-lab" not in own
-    rows = b"".join(client.get(reverse("audit_export")).streaming_content).decode()
+    rows = body_of(client.get(reverse("audit_export"))).decode()
     assert len(rows.strip().splitlines()) == 2
     client.force_login(person("lee", Role.PROJECT_ADMIN, project="nlp-lab"))
     assert client.get(reverse("audit")).status_code == 404

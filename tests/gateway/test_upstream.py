@@ -6,34 +6,46 @@ import asyncio
 
 import pytest
 
-from gateway.upstream import Broken, Refused, Upstream, head_of
+from gateway.upstream import Broken, Refused, Upstream, head_of, send_body
 from tests.gateway.conftest import free_port
 
 
 class Server:
     """Answers each request with the same bytes, and counts connections."""
 
-    def __init__(self, answer, *, closes=False):
+    def __init__(self, answer, *, closes=False, body=0):
         self.answer = answer
         self.closes = closes
+        self.body = body
         self.connections = 0
+        self.here = set()
 
     async def __aenter__(self):
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
         self.port = self.server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_):
         self.server.close()
+        for each in self.here:
+            each.cancel()
+        await asyncio.gather(*self.here, return_exceptions=True)
+
+    def _meet(self, reader, writer):
+        self.connections += 1
+        self.here.add(asyncio.create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader, writer):
-        self.connections += 1
-        while await reader.readuntil(b"\r\n\r\n"):
-            writer.write(self.answer)
-            await writer.drain()
-            if self.closes:
-                writer.close()
-                return
+        try:
+            while not reader.at_eof():
+                await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(self.body)
+                writer.write(self.answer)
+                await writer.drain()
+                if self.closes:
+                    return
+        finally:
+            writer.close()
 
 
 async def ask(upstream, server, method="GET"):
@@ -87,3 +99,54 @@ async def test_nobody_there():
 async def test_an_answer_to_head_has_no_body():
     async with Server(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n") as server:
         assert await ask(Upstream(), server, "HEAD") == (200, b"")
+
+
+async def upload(upstream, server, chunks):
+    """Send a body of ten bytes, and stop when the answer is there, as a gateway does."""
+    connection = await upstream.connect("127.0.0.1", server.port)
+    head = head_of(method="POST", target=b"/", host="x", headers=[(b"content-length", b"10")])
+    connection.begin(b"POST", head, owes_body=True)
+    sending = asyncio.create_task(send_body(connection=connection, chunks=chunks, is_chunked=False))
+    await connection.wait_for_head()
+    while await connection.read():
+        pass
+    sending.cancel()
+    await asyncio.wait({sending})
+    upstream.give_back("127.0.0.1", server.port, connection)
+
+
+async def half_of_ten():
+    yield b"12345"
+    await asyncio.Event().wait()
+
+
+async def broken_at_five():
+    yield b"12345"
+    raise OSError
+
+
+async def test_what_is_missing_of_a_body_is_not_taken_from_the_next_request():
+    """Of a body that ended early, or that the answer overtook, the connection is not used again."""
+    async with Server(ANSWERS[0][1]) as server:
+        upstream = Upstream()
+        await upload(upstream, server, half_of_ten())
+        assert await ask(upstream, server) == (200, b"hi")
+        assert server.connections == 2
+        upstream.close()
+        await upload(upstream, server, broken_at_five())
+        assert await ask(upstream, server) == (200, b"hi")
+        assert server.connections == 4
+        upstream.close()
+
+
+async def test_a_connection_whose_body_was_sent_whole_is_kept():
+    async def whole():
+        yield b"12345"
+        yield b"67890"
+
+    async with Server(ANSWERS[0][1], body=10) as server:
+        upstream = Upstream()
+        await upload(upstream, server, whole())
+        await upload(upstream, server, whole())
+        assert server.connections == 1
+        upstream.close()

@@ -6,13 +6,13 @@ import csv
 import io
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 
 from access.models import User
 from reports import csv_export
 from scheduler import models
 from scheduler.queries.csv_text import unguard
+from tests.downloads import body_of
 from tests.reports.ledgers import Ledger, utc
 
 pytestmark = pytest.mark.django_db
@@ -57,19 +57,11 @@ def page(db):
     return client
 
 
-async def _parts(answer):
-    return [part async for part in answer]
-
-
 def document(page, address):
     """The bytes of a download, however it is sent."""
     answer = page.get(address)
     assert answer.status_code == 200, address
-    if not answer.streaming:
-        return answer.content, answer
-    parts = answer.streaming_content
-    found = async_to_sync(_parts)(parts) if hasattr(parts, "__aiter__") else list(parts)
-    return b"".join(part if isinstance(part, bytes) else part.encode() for part in found), answer
+    return body_of(answer), answer
 
 
 def lines(content):

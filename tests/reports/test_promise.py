@@ -15,6 +15,7 @@ from reports.periods import make_span
 from scheduler import models
 from scheduler.core.instants import to_us
 from scheduler.queries.visibility import WHOLE_CLUSTER
+from tests.downloads import body_of
 from tests.reports.ledgers import Ledger, utc
 from tests.scheduler import places
 from tests.scheduler.conftest import ticker  # noqa: F401
@@ -78,10 +79,8 @@ def test_page_and_csv_tell_the_same(ledger, admin):
     html = client.get(f"/reports/promise?{DAY}").content.decode()
     assert "40.0 s" in html
     answer = client.get(f"/reports/consumption.promise.csv?{DAY}")
-    body = b"".join(answer.streaming_content) if not answer.is_async else None
-    if body is not None:
-        rows = list(csv.DictReader(io.StringIO(body.decode("utf-8-sig"))))
-        assert [row["wait_p95_seconds"] for row in rows] == ["40.000", ""]
+    rows = list(csv.DictReader(io.StringIO(body_of(answer).decode("utf-8-sig"))))
+    assert [row["wait_p95_seconds"] for row in rows] == ["40.000", ""]
 
 
 def test_others_do_not_exist_on_it(ledger):

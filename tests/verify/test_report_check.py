@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 
 from access.models import User
 from scheduler.management.verify import report_check
 from scheduler.management.verify.by_hand import Account, Stretch, add, work_out
+from tests.downloads import body_of
 from tests.reports.ledgers import Ledger
 
 pytestmark = pytest.mark.django_db
@@ -36,15 +36,12 @@ class Browser:
         answer = self.client.get(path, params)
         assert answer.status_code == 200, path
         self.read.append(path)
-        content = answer.content if not answer.streaming else self._streamed(answer)
+        content = body_of(answer)
         if path == self.spoil:
             content = content.replace(b"0.500", b"0.501").replace(b"0.50<", b"0.51<")
         return SimpleNamespace(
             content=content, text=content.decode(), json=lambda: json.loads(content)
         )
-
-    def _streamed(self, answer):
-        return b"".join(async_to_sync(_parts)(answer.streaming_content))
 
 
 @pytest.fixture
