@@ -12,7 +12,9 @@ LIVING_PHASES = (
     Phase.STOPPING,
 )
 
+#: Read as tuples: making objects of rows would be most of what a page of a large pool costs.
 WORKLOAD_FIELDS = (
+    "id",
     "name",
     "project_id",
     "kind",
@@ -35,6 +37,7 @@ WORKLOAD_FIELDS = (
     "checkpoint_at",
 )
 REPLICA_FIELDS = (
+    "id",
     "workload_id",
     "node_id",
     "phase",
@@ -46,4 +49,14 @@ REPLICA_FIELDS = (
     "idle",
     "utilization_permille",
     "sampled_at",
+)
+DEVICE_FIELDS = (
+    "id",
+    "node_id",
+    "index",
+    "memory_mib",
+    "model",
+    "virtual",
+    "healthy",
+    "allocated_mgpu",
 )

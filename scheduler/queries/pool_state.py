@@ -9,12 +9,18 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 
 from scheduler import models
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
-from scheduler.queries.pool_columns import LIVING_PHASES, REPLICA_FIELDS, WORKLOAD_FIELDS
+from scheduler.queries.pool_columns import (
+    DEVICE_FIELDS,
+    LIVING_PHASES,
+    REPLICA_FIELDS,
+    WORKLOAD_FIELDS,
+)
 from scheduler.queries.visibility import Visibility
 
 
@@ -295,7 +301,7 @@ def _replicas(
             sampled_at=row.sampled_at,
             holdings=tuple(holdings[row.id]),
         )
-        for row in rows.only(*REPLICA_FIELDS).order_by("booked_at", "id")
+        for row in rows.order_by("booked_at", "id").values_list(*REPLICA_FIELDS, named=True)
     )
     return states, dict(others)
 
@@ -303,9 +309,13 @@ def _replicas(
 def _nodes(
     *, pool_id: int, others: Mapping[int, int], only: set[int] | None
 ) -> tuple[NodeState, ...]:
-    nodes = models.Node.objects.filter(pool_id=pool_id).prefetch_related("devices").order_by("name")
+    nodes = models.Node.objects.filter(pool_id=pool_id).order_by("name")
+    devices = models.Device.objects.filter(node__pool_id=pool_id)
     if only is not None:
-        nodes = nodes.filter(pk__in=only)
+        nodes, devices = nodes.filter(pk__in=only), devices.filter(node_id__in=only)
+    on_node: dict[int, list[DeviceState]] = defaultdict(list)
+    for row in devices.order_by("node_id", "index").values_list(*DEVICE_FIELDS, named=True):
+        on_node[row.node_id].append(_device(row, others_mgpu=others.get(row.id, 0)))
     return tuple(
         NodeState(
             id=node.id,
@@ -316,25 +326,22 @@ def _nodes(
             cordoned=node.cordoned,
             draining=node.draining,
             last_seen_at=node.last_seen_at,
-            devices=tuple(
-                _device(device, others_mgpu=others.get(device.id, 0))
-                for device in sorted(node.devices.all(), key=lambda d: d.index)
-            ),
+            devices=tuple(on_node[node.id]),
         )
         for node in nodes
     )
 
 
-def _device(device: models.Device, *, others_mgpu: int) -> DeviceState:
+def _device(row: Any, *, others_mgpu: int) -> DeviceState:
     return DeviceState(
-        id=device.id,
-        node_id=device.node_id,
-        index=device.index,
-        memory_mib=device.memory_mib,
-        model=device.model,
-        virtual=device.virtual,
-        healthy=device.healthy,
-        allocated_mgpu=device.allocated_mgpu,
+        id=row.id,
+        node_id=row.node_id,
+        index=row.index,
+        memory_mib=row.memory_mib,
+        model=row.model,
+        virtual=row.virtual,
+        healthy=row.healthy,
+        allocated_mgpu=row.allocated_mgpu,
         others_mgpu=others_mgpu,
     )
 
@@ -358,11 +365,11 @@ def _workloads(
             "workload_id", flat=True
         )
     )
-    found = rows.only(*WORKLOAD_FIELDS)
+    found = rows.values_list(*WORKLOAD_FIELDS, named=True)
     return {row.id: _workload(row, nominated=row.id in nominated) for row in found}
 
 
-def _workload(row: models.Workload, *, nominated: bool) -> WorkloadState:
+def _workload(row: Any, *, nominated: bool) -> WorkloadState:
     return WorkloadState(
         id=row.id,
         name=row.name,
@@ -387,7 +394,10 @@ def _workload(row: models.Workload, *, nominated: bool) -> WorkloadState:
     )
 
 
-def asked_mgpu(row: models.Workload) -> int:
-    """Return what the workload asks for in all: its replicas wanted now, each with its devices."""
+def asked_mgpu(row: models.Workload | Any) -> int:
+    """Return what a workload asks for in all: its replicas wanted now, each with its devices.
+
+    ``row``: the workload, or a row of its columns.
+    """
     replicas = row.desired_replicas if row.kind == Kind.INFERENCE else row.min_replicas
     return row.request_mgpu * row.devices * max(1, replicas)
