@@ -185,7 +185,7 @@ def drain_preview(request: HttpRequest, node_id: lists.Id) -> DrainPreviewOut:
 def drain_progress(request: HttpRequest, node_id: lists.Id) -> DrainOut:
     """What has left and what is still there, and why; 404 where it is not being emptied."""
     operations.require_nodes(who(request).authority)
-    found = drain_queries.list_drains().get(node_id)
+    found = drain_queries.list_drains(now=timezone.now()).get(node_id)
     if found is None:
         raise NotFound("drain")
     return DrainOut.of(found)
@@ -201,7 +201,7 @@ def drain(request: HttpRequest, node_id: lists.Id, given: DrainIn) -> Status[Dra
         authority=who(request).authority,
         now=timezone.now(),
     )
-    return Status(202, DrainOut.of(drain_queries.list_drains()[node_id]))
+    return Status(202, DrainOut.of(drain_queries.list_drains(now=timezone.now())[node_id]))
 
 
 @router.post("/{node_id}/undrain", response={204: None, **WRITES}, summary="End a drain")

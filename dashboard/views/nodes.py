@@ -35,7 +35,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         visible=signed_in.visible_to(request), pool_name=request.GET.get("pool", "")
     )
     may_change = signed_in.authority(request).may(Action.NODES)
-    emptied = drain_queries.list_drains() if may_change else {}
+    emptied = drain_queries.list_drains(now=timezone.now()) if may_change else {}
     context = {
         "rows": [(row, emptied.get(row.node.id)) for row in rows],
         "may_change": may_change,
@@ -111,7 +111,7 @@ def emptying(request: HttpRequest) -> HttpResponse:
         raise Http404
     node_id = optional_int(request.GET.get("node")) or 0
     context = {"preview": found, "at": now, "node_id": node_id}
-    context["draining"] = node_id in drain_queries.list_drains()
+    context["draining"] = node_id in drain_queries.list_drains(now=now)
     return render(request, "dashboard/partials/_emptying.html", context)
 
 

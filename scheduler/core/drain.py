@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from scheduler.core.vocabulary import Kind
@@ -53,6 +54,11 @@ class Leave:
     workload_id: int
     replica_ids: tuple[int, ...]
     whole: bool
+
+
+def is_due(*, at_deadline: AtDeadline, deadline: datetime | None, now: datetime) -> bool:
+    """Test whether what is still there is to leave, since the time set is over."""
+    return at_deadline is AtDeadline.STOP and deadline is not None and now >= deadline
 
 
 def who_leaves(residents: Iterable[Resident]) -> tuple[Leave, ...]:

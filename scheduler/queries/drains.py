@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler import models
-from scheduler.core.drain import AtDeadline, Stay
+from scheduler.core.drain import AtDeadline, Resident, Stay, is_due, stay_of
 from scheduler.core.vocabulary import Kind, ReplicaPhase
 
 
@@ -43,8 +43,8 @@ class Drain:
         return max(0, self.found - len(self.left))
 
 
-def list_drains() -> dict[int, Drain]:
-    """Return the nodes that are emptied, by id; for who may change nodes and so sees all of them."""
+def list_drains(*, now: datetime) -> dict[int, Drain]:
+    """Return the nodes that are emptied at ``now``, by id; for who may change nodes."""
     drains = list(models.NodeDrain.objects.filter(ended_at=None))
     if not drains:
         return {}
@@ -62,20 +62,24 @@ def list_drains() -> dict[int, Drain]:
             at_deadline=AtDeadline(each.at_deadline),
             emptied_at=each.emptied_at,
             found=each.found,
-            left=tuple(_left(own) for own in there[each.node_id].values()),
+            left=tuple(_left(own, each, now) for own in there[each.node_id].values()),
         )
         for each in drains
     }
 
 
-def _left(own: list[models.Replica]) -> Left:
+def _left(own: list[models.Replica], drain: models.NodeDrain, now: datetime) -> Left:
     workload = own[0].workload
-    if all(row.phase == ReplicaPhase.STOPPING for row in own):
-        stay = Stay.LEAVES
-    elif Kind(workload.kind) is Kind.INFERENCE:
-        stay = Stay.REPLACED
-    else:
-        stay = Stay.LEAVES if workload.preemptible else Stay.WAITED_FOR
+    staying = tuple(row.pk for row in own if row.phase != ReplicaPhase.STOPPING)
+    resident = Resident(
+        workload_id=workload.pk,
+        kind=Kind(workload.kind),
+        preemptible=workload.preemptible,
+        min_replicas=workload.min_replicas,
+        running=staying,
+        is_due=is_due(at_deadline=AtDeadline(drain.at_deadline), deadline=drain.deadline, now=now),
+    )
+    stay = stay_of(resident) if staying else Stay.LEAVES
     return Left(
         id=workload.pk,
         name=workload.name,

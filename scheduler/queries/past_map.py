@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.db.models import Q
 
 from scheduler import models
+from scheduler.core.instants import from_us, to_us
 from scheduler.core.vocabulary import Kind
 from scheduler.queries.cluster_map import FOREIGN, LEAVING, ClusterMap, MapWorkload, Slice
 from scheduler.queries.history import DecisionRow, read_decision
@@ -39,7 +40,7 @@ def read_past_map(*, visible: Visibility, decision_id: int) -> PastMap | None:
     row = models.Decision.objects.select_related("pool").get(pk=decision_id)
     if row.pool is None:
         return None
-    at_us = int(row.at.timestamp() * 1_000_000)
+    at_us = to_us(row.at)
     victims = set(
         row.parties.filter(role=models.DecisionParty.Role.VICTIM).values_list(
             "workload_id", flat=True
@@ -109,7 +110,7 @@ def _workload(row: models.AllocationInterval) -> MapWorkload:
         kind=Kind(row.kind),
         gang=len(row.devices) > 1,
         preemptible=row.preemptible,
-        running_since=datetime.fromtimestamp(row.from_us / 1_000_000, tz=UTC),
+        running_since=from_us(row.from_us),
         utilization_permille=None,
     )
 

@@ -21,6 +21,7 @@ from scheduler.tick.records import (
     Work,
     add_event,
     add_party,
+    lost_s,
     record_decision,
     record_holds,
     record_starving,
@@ -275,15 +276,13 @@ def _leave(
 
 
 def _loss(work: Work, workload: models.Workload, victim: plans.Victim) -> dict[str, object]:
-    """Return what the interruption costs: work since the last start or checkpoint mark."""
-    marks = [at for at in (workload.running_since, workload.checkpoint_at) if at is not None]
-    lost_s = int((work.now - max(marks)).total_seconds()) if marks else 0
+    """Return what the interruption costs, and what it brings."""
     return {
         "freed_mgpu": victim.freed_mgpu,
         "whole": victim.whole,
         "straddler": victim.straddler,
         "priority": workload.priority,
-        "lost_s": max(0, lost_s),
+        "lost_s": lost_s(workload, now=work.now),
         "checkpoint": workload.checkpoint,
     }
 

@@ -15,6 +15,7 @@ from scheduler.core import drain as core
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.operations import notices
 from scheduler.operations.authority import Action
+from scheduler.tick.records import lost_s
 
 
 def carry_out(*, now: datetime) -> bool:
@@ -68,8 +69,8 @@ def _resident(
 
 
 def _is_due(drain: models.NodeDrain, now: datetime) -> bool:
-    ends = drain.at_deadline == core.AtDeadline.STOP
-    return ends and drain.deadline is not None and now >= drain.deadline
+    at_deadline = core.AtDeadline(drain.at_deadline)
+    return core.is_due(at_deadline=at_deadline, deadline=drain.deadline, now=now)
 
 
 def _ask(
@@ -98,7 +99,7 @@ def _ask(
         "due": _is_due(drain, now),
         "by": drain.began_by,
         "checkpoint": workload.checkpoint,
-        "lost_s": _lost_s(workload, now),
+        "lost_s": lost_s(workload, now=now),
     }
     decision = models.Decision.objects.create(
         at=now,
@@ -112,12 +113,6 @@ def _ask(
         workload=workload, at=now, code="drained", params=told, decision=decision
     )
     notices.tell_owner(workload=workload, code="drained", params=told, now=now)
-
-
-def _lost_s(workload: models.Workload, now: datetime) -> int:
-    """Return the work since the last start or checkpoint mark, in seconds."""
-    marks = [at for at in (workload.running_since, workload.checkpoint_at) if at is not None]
-    return max(0, int((now - max(marks)).total_seconds())) if marks else 0
 
 
 def _note(drain: models.NodeDrain, *, is_empty: bool, now: datetime) -> None:

@@ -38,6 +38,12 @@ class Work:
         return current
 
 
+def lost_s(workload: models.Workload, *, now: datetime) -> int:
+    """Return what an interruption costs: the work since the last start or checkpoint mark, in seconds."""
+    marks = [at for at in (workload.running_since, workload.checkpoint_at) if at is not None]
+    return max(0, int((now - max(marks)).total_seconds())) if marks else 0
+
+
 def record_holds(work: Work, plan: plans.Plan) -> int:
     """Write why each workload waits, where that has changed; one event a change of the code."""
     changed = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from scheduler.core.estimate import Ends, Place, find_place, find_range, find_st
 from scheduler.core.snapshot import (
     Department,
     Device,
+    KeptBack,
     Node,
     Placement,
     Policy,
@@ -19,7 +22,7 @@ from scheduler.core.snapshot import (
     Snapshot,
     Workload,
 )
-from scheduler.core.vocabulary import Kind
+from scheduler.core.vocabulary import Kind, Reason
 
 S = 1_000_000
 NOW = 1_000 * S
@@ -39,6 +42,10 @@ def work(number, *, project=1, device=None, priority=40, at=0):
         replicas=tuple(Replica(id=100 + number, placement=each) for each in running),
         running_since_us=0 if running else None,
     )
+
+
+def paused_for(workload, *, until):
+    return replace(workload, kept_back=KeptBack(until_us=until, reason=Reason.STARTS_PAUSED))
 
 
 def pool(*workloads, devices=2):
@@ -104,6 +111,27 @@ def test_its_place_goes_by_priority_and_then_by_age():
     assert find_place(snapshot, 4) == Place(position=3, waiting=3, ahead_in_department=1)
     assert find_place(snapshot, 2).position == 1
     assert find_place(snapshot, 1) is None
+
+
+def test_a_service_that_runs_on_holds_its_card_and_a_start_under_a_pause_comes_with_its_end():
+    # Given a service that has no end on one card, a training that ends in 30 s on the other
+    service = replace(
+        work(1, device=0, priority=150), kind=Kind.INFERENCE, preemptible=False, name="chat"
+    )
+    ends = {1: Ends(soonest_us=None, latest_us=None), 2: known(30), 3: known(10)}
+    snapshot = pool(service, work(2, device=1), work(3, at=5))
+    # Then what waits starts on the card that comes free
+    assert estimate(snapshot, 3, ends).latest_us == NOW + 30 * S
+    # When starts are paused for 50 s, then it starts as soon as they are not
+    paused = replace(
+        snapshot,
+        workloads=(*snapshot.workloads[:2], paused_for(snapshot.workloads[2], until=NOW + 50 * S)),
+    )
+    found = estimate(paused, 3, ends)
+    assert (found.soonest_us, found.latest_us) == (NOW + 50 * S, NOW + 50 * S)
+    # And where only services hold the cards, nothing is said
+    alone = pool(service, work(3, at=5), devices=1)
+    assert estimate(alone, 3, {1: ends[1], 3: known(10)}) is None
 
 
 @given(
