@@ -6,10 +6,12 @@ import hashlib
 import logging
 import os
 import socket
+from typing import Any
 
 import pynvml
 
 from scheduler.engines.base import DeviceInfo, NodeInventory
+from scheduler.host import nvidia
 
 log = logging.getLogger(__name__)
 
@@ -54,24 +56,22 @@ def list_virtual_devices(
 
 
 def list_nvidia_devices() -> tuple[DeviceInfo, ...]:
-    """Return the NVIDIA devices of this machine; none where there is no driver."""
+    """Return the NVIDIA devices of this machine, MIG instances among them; none where there is no driver."""
     try:
-        pynvml.nvmlInit()
+        with nvidia.opened():
+            return tuple(
+                _read_device(index, handle) for index, handle in enumerate(nvidia.list_handles())
+            )
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return ()
-    try:
-        return tuple(_read_device(index) for index in range(pynvml.nvmlDeviceGetCount()))
-    finally:
-        pynvml.nvmlShutdown()
 
 
-def _read_device(index: int) -> DeviceInfo:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+def _read_device(index: int, handle: Any) -> DeviceInfo:
     return DeviceInfo(
         index=index,
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         model=str(pynvml.nvmlDeviceGetName(handle)),
-        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // nvidia.MIB,
         virtual=False,
     )
 
@@ -83,27 +83,19 @@ def read_nvidia_memory_mib() -> dict[int, int]:
     """
     used: dict[int, int] = {}
     try:
-        pynvml.nvmlInit()
+        with nvidia.opened():
+            for index, handle in enumerate(nvidia.list_handles()):
+                for pid, mib in _read_memory_by_pid(index, handle).items():
+                    used[pid] = used.get(pid, 0) + mib
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
-        return used
-    try:
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            for pid, mib in _read_memory_by_pid(index).items():
-                used[pid] = used.get(pid, 0) + mib
-        return used
-    finally:
-        pynvml.nvmlShutdown()
+        return {}
+    return used
 
 
-def _read_memory_by_pid(index: int) -> dict[int, int]:
+def _read_memory_by_pid(index: int, handle: Any) -> dict[int, int]:
     try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        found = nvidia.read_memory_by_pid(handle)
     except pynvml.NVMLError:  # not supported, a card that fell off the bus: it tells nothing
         log.warning("engine.device.memory_unreadable", extra={"index": index}, exc_info=True)
         return {}
-    return {
-        int(process.pid): int(process.usedGpuMemory) // 2**20
-        for process in running
-        if process.usedGpuMemory is not None
-    }
+    return {pid: mib for pid, mib in found.items() if mib is not None}

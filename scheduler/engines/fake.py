@@ -244,6 +244,13 @@ class FakeEngine:
             ProgressReport(number=len(own) + 1, at=self.now, **report)  # type: ignore[arg-type]
         )
 
+    def take_memory(self, key: ReplicaKey, *, mib: int) -> None:
+        """Have a replica take more memory than it was granted; whether that ends it, its order says."""
+        replica = self._replicas[key]
+        replica.seen = replace(replica.seen, over_memory=True, memory_peak_mib=mib)
+        if replica.spec.memory_wall:
+            self._end(replica, cause=EndCause.OVER_MEMORY, signal=_SIGTERM)
+
     def kill(self, key: ReplicaKey, *, signum: int = _SIGKILL) -> None:
         """End a replica's process from outside."""
         self._end(self._replicas[key], cause=EndCause.EXITED, signal=signum)

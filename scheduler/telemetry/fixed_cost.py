@@ -12,6 +12,8 @@ from typing import Any
 
 import pynvml
 
+from scheduler.host import nvidia
+
 _SETTLE_S = 20.0
 
 
@@ -43,8 +45,7 @@ def measure() -> tuple[FixedCost, ...]:
         ) from error
     try:
         found: dict[str, int] = {}
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        for handle in nvidia.list_handles():
             model = str(pynvml.nvmlDeviceGetName(handle))
             if model not in found:
                 found[model] = _measure_one(str(pynvml.nvmlDeviceGetUUID(handle)), handle)
@@ -70,13 +71,12 @@ def _measure_one(uuid: str, handle: object) -> int:
         child.join(timeout=_SETTLE_S)
 
 
-def _read_mib(handle: object, pid: int) -> int:
+def _read_mib(handle: Any, pid: int) -> int:
     until_s = time.monotonic() + _SETTLE_S
     while time.monotonic() < until_s:
-        running: Any = pynvml.nvmlDeviceGetComputeRunningProcesses
-        for process in running(handle):
+        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
             if process.pid == pid and process.usedGpuMemory is not None:
-                return -(-int(process.usedGpuMemory) // 2**20)
+                return -(-int(process.usedGpuMemory) // nvidia.MIB)
         time.sleep(0.2)
     raise CanNotMeasure("The card does not tell how much memory each process holds.")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pynvml
 
-from scheduler.host import processes
+from scheduler.host import nvidia, processes
 from scheduler.telemetry import attribution
 from scheduler.telemetry.attribution import DeviceReading, Sharer
 from scheduler.telemetry.base import DeviceSample, ReplicaSample, SampleTarget
@@ -34,16 +32,13 @@ class NvmlSampler:
         return tuple(_sample_one(target, readings, sharers) for target in targets)
 
     def sample_devices(self) -> tuple[DeviceSample, ...]:
-        """Return one sample for each device of this machine."""
-        with _nvml():
-            return tuple(
-                _sample_device(pynvml.nvmlDeviceGetHandleByIndex(index))
-                for index in range(pynvml.nvmlDeviceGetCount())
-            )
+        """Return one sample for each device of this machine: each card, or each MIG instance of one."""
+        with nvidia.opened():
+            return tuple(_sample_device(handle) for handle in nvidia.list_handles())
 
     def _read_devices(self, uuids: set[str]) -> dict[str, DeviceReading]:
         try:
-            with _nvml():
+            with nvidia.opened():
                 return {uuid: self._read_device(uuid) for uuid in uuids}
         except pynvml.NVMLError:  # no driver now: nothing is known of any
             log.warning("telemetry.nvml.unreadable", exc_info=True)
@@ -56,7 +51,7 @@ class NvmlSampler:
         return DeviceReading(
             utilization_permille=_maybe(_read_utilization, handle),
             by_pid_permille=_maybe(lambda h: self._read_by_pid(uuid, h), handle),
-            memory_mib_by_pid=_maybe(_read_memory_by_pid, handle),
+            memory_mib_by_pid=_maybe(nvidia.read_memory_by_pid, handle),
         )
 
     def _read_by_pid(self, uuid: str, handle: Any) -> dict[int, int] | None:
@@ -119,31 +114,24 @@ def _mean(loads: list[int | None]) -> int | None:
 
 
 def _sample_device(handle: Any) -> DeviceSample:
-    memory = _maybe(lambda h: int(pynvml.nvmlDeviceGetMemoryInfo(h).used) // 2**20, handle)
+    memory = _maybe(lambda h: int(pynvml.nvmlDeviceGetMemoryInfo(h).used) // nvidia.MIB, handle)
     return DeviceSample(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         sampled_at=datetime.now(tz=UTC),
         utilization_permille=_maybe(_read_utilization, handle),
         memory_used_mib=memory,
-        temperature_c=_maybe(
-            lambda h: int(pynvml.nvmlDeviceGetTemperature(h, pynvml.NVML_TEMPERATURE_GPU)), handle
-        ),
+        temperature_c=_maybe(_read_temperature, handle),
         power_mw=_maybe(lambda h: int(pynvml.nvmlDeviceGetPowerUsage(h)), handle),
     )
 
 
+def _read_temperature(handle: Any) -> int:
+    card = nvidia.card_of(handle)  # an instance has none of its own
+    return int(pynvml.nvmlDeviceGetTemperature(card, pynvml.NVML_TEMPERATURE_GPU))
+
+
 def _read_utilization(handle: Any) -> int:
     return int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu) * 10
-
-
-def _read_memory_by_pid(handle: Any) -> dict[int, int | None]:
-    running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    return {
-        int(process.pid): None
-        if process.usedGpuMemory is None
-        else int(process.usedGpuMemory) // 2**20
-        for process in running
-    }
 
 
 def _maybe(read: Any, handle: Any) -> Any:
@@ -154,19 +142,10 @@ def _maybe(read: Any, handle: Any) -> Any:
         return None
 
 
-@contextlib.contextmanager
-def _nvml() -> Iterator[None]:
-    pynvml.nvmlInit()
-    try:
-        yield
-    finally:
-        pynvml.nvmlShutdown()
-
-
 def is_there() -> bool:
     """Test whether this machine has an NVIDIA device that answers."""
     try:
-        with _nvml():
+        with nvidia.opened():
             return int(pynvml.nvmlDeviceGetCount()) > 0
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return False

@@ -156,8 +156,8 @@ def _record_seen(replica: models.Replica, seen: Observation) -> None:
         replica.phase = ReplicaPhase.STOPPING
         replica.stopping_at = seen.term_sent_at or seen.last_seen_at
         replica.stop_code = _code_of(seen) or replica.stop_code
-        if seen.cause is EndCause.OVER_MEMORY:
-            _event(replica, seen.last_seen_at, "over_memory", peak_mib=seen.memory_peak_mib)
+    if seen.over_memory:
+        _tell_over_memory(replica, seen, at=seen.last_seen_at)
     if seen.endpoint is not None:
         replica.host, replica.port = seen.endpoint.host, seen.endpoint.port
     if _facts(replica) != before:
@@ -218,8 +218,8 @@ def _end(
     lost = seen is None or seen.phase is EnginePhase.LOST
     if seen is None and replica.launched_at is None:
         lost = False
-    if seen is not None and seen.over_memory and replica.stop_code != "over_memory":
-        _event(replica, at, "over_memory", peak_mib=seen.memory_peak_mib)
+    if seen is not None and seen.over_memory:
+        _tell_over_memory(replica, seen, at=at)
     for holding in replica.holdings.select_related("device"):
         models.Device.objects.filter(pk=holding.device_id).update(
             allocated_mgpu=F("allocated_mgpu") - holding.mgpu,
@@ -298,6 +298,16 @@ def _mark(mark: Mark) -> dict[str, object]:
         "size_bytes": mark.size_bytes,
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _tell_over_memory(replica: models.Replica, seen: Observation, *, at: datetime) -> None:
+    """Write once for each start that it took more memory than it was granted."""
+    told = models.WorkloadEvent.objects.filter(
+        workload_id=replica.workload_id, code="over_memory", params__replica=replica.pk
+    )
+    if not told.exists():
+        peak_mib = seen.memory_peak_mib
+        _event(replica, at, "over_memory", peak_mib=peak_mib, replica=replica.pk)
 
 
 def _event(replica: models.Replica, at: datetime, event_code: str, /, **params: object) -> None:

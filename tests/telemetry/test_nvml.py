@@ -22,6 +22,7 @@ class Card:
         self.load: object = SimpleNamespace(gpu=100)
         self.by_process: object = []
         self.running: object = []
+        self.clients: object = pynvml.NVMLError_FunctionNotFound()
         for name, answer in {
             "nvmlInit": lambda: None,
             "nvmlShutdown": lambda: None,
@@ -38,6 +39,9 @@ class Card:
             "nvmlDeviceGetUtilizationRates": lambda card: _give(self.load),
             "nvmlDeviceGetProcessUtilization": lambda card, since: _give(self.by_process),
             "nvmlDeviceGetComputeRunningProcesses": lambda card: _give(self.running),
+            "nvmlDeviceGetMPSComputeRunningProcesses": lambda card: _give(self.clients),
+            "nvmlDeviceGetMigMode": lambda card: _raise(pynvml.NVMLError_NotSupported()),
+            "nvmlDeviceIsMigDeviceHandle": lambda card: False,
         }.items():
             monkeypatch.setattr(pynvml, name, answer)
 
@@ -135,3 +139,127 @@ def test_device_memory_by_process_leaves_out_what_is_not_told(card: Card):
     assert devices.read_nvidia_memory_mib() == {OWN: 4000}
     card.running = pynvml.NVMLError_NotSupported()
     assert devices.read_nvidia_memory_mib() == {}
+
+
+def test_clients_of_mps_are_seen_though_the_card_lists_their_server_alone(card: Card):
+    # Given a card whose only process is the MPS server, with two clients
+    card.running = [held(99, 30)]
+    card.clients = [held(OWN, 4000), held(4711, 1500)]
+    # Then each holds its own
+    assert devices.read_nvidia_memory_mib() == {99: 30, OWN: 4000, 4711: 1500}
+    assert nvml.NvmlSampler().sample(TARGETS)[0].memory_mib == 4000
+    # And one that is listed twice counts once, with the greater figure
+    card.running = [held(OWN, 3000)]
+    assert devices.read_nvidia_memory_mib()[OWN] == 4000
+
+
+# --- MIG ------------------------------------------------------------------------------------------
+
+GIB = 2**30
+#: What NVML says of a machine with a divided A100, a divided one with no instance, and a whole L40S.
+MACHINE = {
+    "a100": ("GPU-a", "NVIDIA A100-SXM4-40GB", 40 * GIB, 1),
+    "bare": ("GPU-b", "NVIDIA A100-SXM4-40GB", 40 * GIB, 1),
+    "l40s": ("GPU-c", "NVIDIA L40S", 46_068 * MIB, 0),
+    "3g": ("MIG-3", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 20_096 * MIB, None),
+    "1g": ("MIG-1", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB, None),
+}
+CARDS = ("a100", "bare", "l40s")
+#: Places of instances on a card; not all are taken.
+INSTANCES = {("a100", 0): "3g", ("a100", 3): "1g"}
+
+
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[SimpleNamespace]]:
+    """That machine; a test says which processes are on what."""
+    running: dict[str, list[SimpleNamespace]] = {}
+
+    def instance(card: str, place: int) -> str:
+        found = INSTANCES.get((card, place))
+        return found if found else str(_raise(pynvml.NVMLError_NotFound()))
+
+    def mode(handle: str) -> tuple[int, int]:
+        known = MACHINE[handle][3]
+        return (known, known) if known is not None else _raise(pynvml.NVMLError_NotSupported())  # type: ignore[return-value]
+
+    def of_a_whole_card(answer: object):
+        """Answer as NVML does: an instance has no load, sensors or power of its own."""
+
+        def ask(handle: str, *_more: object) -> object:
+            return _raise(pynvml.NVMLError_NotSupported()) if handle in ("3g", "1g") else answer
+
+        return ask
+
+    for name, answer in {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: len(CARDS),
+        "nvmlDeviceGetHandleByIndex": lambda index: CARDS[index],
+        "nvmlDeviceGetHandleByUUID": lambda uuid: next(
+            k for k, v in MACHINE.items() if v[0] == uuid
+        ),
+        "nvmlDeviceGetMigMode": mode,
+        "nvmlDeviceGetMaxMigDeviceCount": lambda card: 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": instance,
+        "nvmlDeviceIsMigDeviceHandle": lambda handle: handle in ("3g", "1g"),
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: "a100",
+        "nvmlDeviceGetUUID": lambda handle: MACHINE[handle][0],
+        "nvmlDeviceGetName": lambda handle: MACHINE[handle][1],
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(
+            total=MACHINE[handle][2], used=1024 * MIB
+        ),
+        "nvmlDeviceGetTemperature": of_a_whole_card(55),
+        "nvmlDeviceGetPowerUsage": of_a_whole_card(90_000),
+        "nvmlDeviceGetUtilizationRates": of_a_whole_card(SimpleNamespace(gpu=40)),
+        "nvmlDeviceGetProcessUtilization": of_a_whole_card([load(OWN, 10)]),
+        "nvmlDeviceGetComputeRunningProcesses": lambda handle: running.get(handle, []),
+        "nvmlDeviceGetMPSComputeRunningProcesses": lambda handle: [],
+    }.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    return running
+
+
+def test_instances_are_devices_and_the_card_that_they_divide_is_none(divided):
+    found = devices.list_nvidia_devices()
+    assert [(device.index, device.uuid, device.memory_mib) for device in found] == [
+        (0, "MIG-3", 20_096),
+        (1, "MIG-1", 4864),
+        (2, "GPU-c", 46_068),
+    ]
+    assert found[1].model == "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+    assert not any(device.virtual for device in found)
+
+
+def test_memory_is_told_by_instance_and_load_of_one_is_unknown(divided):
+    # Given this process on the small instance
+    divided["1g"] = [held(OWN, 3000)]
+    divided["l40s"] = [held(4711, 500)]
+    assert devices.read_nvidia_memory_mib() == {OWN: 3000, 4711: 500}
+    target = SampleTarget(
+        replica_id=1,
+        attempt=1,
+        pid=OWN,
+        supervisor_pid=None,
+        request_mgpu=1000,
+        device_uuids=("MIG-1",),
+    )
+    # Then its memory is known; nobody calls it idle or busy, since NVML does not tell
+    (seen,) = nvml.NvmlSampler().sample((target,))
+    assert (seen.memory_mib, seen.utilization_permille, seen.is_valid) == (3000, None, False)
+
+
+def test_an_instance_has_its_cards_temperature_and_no_power_of_its_own(divided):
+    told = {sample.uuid: sample for sample in nvml.NvmlSampler().sample_devices()}
+    assert set(told) == {"MIG-3", "MIG-1", "GPU-c"}
+    assert (told["MIG-1"].temperature_c, told["MIG-1"].power_mw) == (55, None)
+    assert (told["GPU-c"].temperature_c, told["GPU-c"].power_mw) == (55, 90_000)
+    assert (told["MIG-1"].utilization_permille, told["GPU-c"].utilization_permille) == (None, 400)
+
+
+@pytest.mark.gpu
+def test_a_real_card_is_found_and_tells_of_itself():
+    found = devices.list_nvidia_devices()
+    assert all(device.memory_mib > 0 and device.uuid and not device.virtual for device in found)
+    told = {sample.uuid: sample for sample in nvml.NvmlSampler().sample_devices()}
+    assert set(told) == {device.uuid for device in found}
+    assert all(sample.memory_used_mib is not None for sample in told.values())
