@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -53,9 +54,44 @@ class Account:
             os.chown(folder, self.user, self.group)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporaryServer:
+    """A server in a folder of its own, which can be killed and started again."""
+
+    url: str
+    account: Account
+    control: tuple[str, ...]
+    options: str
+    folder: Path
+
+    def start(self) -> None:
+        """Start it, also after a kill.
+
+        Raises:
+            PostgresAway: it does not come up.
+        """
+        log = str(self.folder / "server.log")
+        self.account.run([*self.control, "-l", log, "-o", self.options, "start"])
+
+    def kill(self) -> None:
+        """End its first process outright; the others see that and end too."""
+        file = self.folder / "data" / "postmaster.pid"
+        os.kill(int(file.read_text(encoding="ascii").split()[0]), signal.SIGKILL)
+
+    def stop(self) -> None:
+        self.account.run([*self.control, "-m", "immediate", "stop"])
+
+
 @contextmanager
 def temporary_postgres() -> Iterator[str]:
     """Give the URL of a fresh server that listens on a socket in a temporary folder only."""
+    with temporary_server() as server:
+        yield server.url
+
+
+@contextmanager
+def temporary_server() -> Iterator[TemporaryServer]:
+    """Give such a server itself."""
     account = _account()
     with tempfile.TemporaryDirectory(prefix="tidegate-pg-") as name:
         folder = Path(name)
@@ -65,13 +101,18 @@ def temporary_postgres() -> Iterator[str]:
         init = [str(programs / "initdb"), "-D", str(data), "-U", "tidegate", "--auth=trust"]
         account.run([*init, "-E", "UTF8", "--locale=C", "--no-sync"])
         settings = (*SPEED_OPTIONS, *OWN_OPTIONS, f"unix_socket_directories={folder}")
-        options = " ".join(f"-c {setting}" for setting in settings)
-        control = [str(programs / "pg_ctl"), "-D", str(data), "-w", "-t", "30"]
-        account.run([*control, "-l", str(folder / "server.log"), "-o", options, "start"])
+        server = TemporaryServer(
+            url=f"postgresql://tidegate@/postgres?host={quote(str(folder), safe='')}",
+            account=account,
+            control=(str(programs / "pg_ctl"), "-D", str(data), "-w", "-t", "30"),
+            options=" ".join(f"-c {setting}" for setting in settings),
+            folder=folder,
+        )
+        server.start()
         try:
-            yield f"postgresql://tidegate@/postgres?host={quote(str(folder), safe='')}"
+            yield server
         finally:
-            account.run([*control, "-m", "immediate", "stop"])
+            server.stop()
 
 
 def _account() -> Account:

@@ -44,7 +44,7 @@ def _is_divided(card: Any) -> bool:
         now, _after_reset = pynvml.nvmlDeviceGetMigMode(card)
     except pynvml.NVMLError:  # a card that knows nothing of MIG
         return False
-    return int(now) == pynvml.NVML_DEVICE_MIG_ENABLE
+    return bool(now == pynvml.NVML_DEVICE_MIG_ENABLE)
 
 
 def _instances(card: Any) -> Iterator[Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from dashboard.management.own_product import Door, NotStarted
 from dashboard.management.screenshots import product
 from dashboard.management.screenshots.camera import ALL, FOUR, NoBrowser, open_camera
 from dashboard.management.screenshots.pages import SHOTS
-from dashboard.management.screenshots.product import Door, NotStarted
 from dashboard.management.screenshots.story import NoStory, Story
 
 PASSWORD_VARIABLE = "TIDEGATE_ADMIN_PASSWORD"

@@ -20,8 +20,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from dashboard.management.own_product import Door
 from dashboard.management.screenshots.pages import Shot, find_address
-from dashboard.management.screenshots.product import Door
 
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 #: A page is let settle so long after its last request: bars and charts are drawn by then.
