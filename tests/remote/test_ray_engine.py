@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from scheduler.engines import leases
-from scheduler.engines.base import EngineUnreachable, ReplicaKey, Standing
+from scheduler.engines.base import (
+    EngineError,
+    EnginePhase,
+    EngineUnreachable,
+    ReplicaKey,
+    Standing,
+)
+from scheduler.remote.agent import NodeAgent, Post
 from scheduler.remote.engine import RayEngine
 from scheduler.remote.sampler import RemoteSampler
 from scheduler.telemetry.base import SampleTarget
@@ -50,6 +57,19 @@ def engine(link, clock):
     engine = RayEngine(link=link, lease_s=30, monotonic=clock)
     engine.observe()
     return engine
+
+
+def targets_of(engine):
+    return tuple(
+        SampleTarget(
+            replica_id=seen.key.replica_id,
+            attempt=1,
+            pid=seen.pid,
+            supervisor_pid=seen.supervisor_pid,
+            request_mgpu=90,
+        )
+        for seen in engine.observe()
+    )
 
 
 def seen_of(engine, key):
@@ -174,6 +194,84 @@ def test_work_of_a_machine_that_is_out_of_touch_ends_by_itself(tmp_path: Path):
     assert seen.signal == 9
 
 
+def test_a_stop_that_is_under_way_has_no_longer_than_that_either(tmp_path: Path):
+    # Given deaf work on a node, asked to end with a grace of five minutes
+    link = DirectLink(tmp_path, "n1", lease_s=3)
+    engine = RayEngine(link=link, lease_s=3)
+    engine.observe()
+    deaf = ("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done")
+    key = ReplicaKey(1, 1)
+    engine.launch(spec(deaf, node_name="n1", grace_s=2))
+    wait_true(lambda: "deaf" in engine.read_log(key, offset=0, limit_bytes=99).text, what="it is")
+    engine.terminate(key, grace_s=300, reason="by_user")
+    agent = link.agents["n1"]
+    wait_true(
+        lambda: agent.look().observations[0].phase is EnginePhase.STOPPING, what="the stop began"
+    )
+
+    # When the node falls out of touch meanwhile
+    link.alive.clear()
+
+    # Then it is over long before its grace is, and why it was to end stays known
+    wait_true(lambda: agent.look().observations[0].ended_at is not None, what="its end")
+    seen = agent.look().observations[0]
+    assert (seen.signal, seen.stop_reason) == (9, "by_user")
+
+
+def test_a_lease_is_renewed_after_whatever_went_wrong(tmp_path: Path, monkeypatch):
+    # Given an agent whose question to the head fails, each time in another way
+    monkeypatch.setattr("scheduler.remote.agent.RENEW_EVERY_S", 0.05)
+    failures = [RuntimeError("Ray is shut down"), SystemError("no such thing"), KeyError("Alive")]
+    asked: list[int] = []
+
+    def in_touch():
+        asked.append(1)
+        if failures:
+            raise failures.pop()
+        return True
+
+    NodeAgent(
+        Post(
+            node_name="n1",
+            host="127.0.0.1",
+            data_dir=str(tmp_path / "n1"),
+            shared_dir=str(tmp_path / "shared"),
+            virtual_devices=1,
+            lease_s=30,
+            owner="tests",
+        ),
+        in_touch=in_touch,
+    )
+    # When the head answers again, then the lease is fresh, by the same thread as before
+    wait_true(lambda: leases.age_s(str(tmp_path / "n1" / "lease")) < 30, what="a fresh lease")
+    assert len(asked) >= 4
+
+
+def test_a_node_whose_samples_fail_leaves_those_of_others_as_they_are(engine, link, monkeypatch):
+    # Given busy work on two nodes, of which one can't measure
+    busy = ("sh", "-c", "while :; do :; done")
+    for replica, node in ((1, "n1"), (2, "n2")):
+        engine.launch(spec(busy, replica=replica, node_name=node))
+    wait_true(lambda: all(seen.pid for seen in engine.observe()), what="their pids")
+    targets = targets_of(engine)
+
+    def fail(_targets):
+        raise EngineError("the agent failed: NVMLError")
+
+    monkeypatch.setattr(link.agents["n2"], "sample", fail)
+    sampler = RemoteSampler(engine)
+    taken = []
+
+    def is_measured():
+        taken[:] = sampler.sample(targets)
+        return taken[0].is_valid
+
+    # Then the one is measured, and the other one is unknown
+    wait_true(is_measured, what="a sample of n1")
+    assert [sample.replica_id for sample in taken] == [1, 2]
+    assert not taken[1].is_valid
+
+
 def test_a_lease_knows_its_age_and_a_missing_one_is_over(tmp_path: Path):
     path = str(tmp_path / "lease")
     assert leases.age_s(path) == float("inf")
@@ -187,16 +285,7 @@ def test_samples_are_taken_where_the_work_runs_and_unknown_elsewhere(engine, lin
     engine.launch(spec(busy, replica=1, node_name="n1"))
     engine.launch(spec(busy, replica=2, node_name="n2"))
     wait_true(lambda: all(seen.pid for seen in engine.observe()), what="their pids")
-    targets = tuple(
-        SampleTarget(
-            replica_id=seen.key.replica_id,
-            attempt=1,
-            pid=seen.pid,
-            supervisor_pid=seen.supervisor_pid,
-            request_mgpu=90,
-        )
-        for seen in engine.observe()
-    )
+    targets = targets_of(engine)
     link.deaf.add("n2")
     engine.observe()
     sampler = RemoteSampler(engine)
