@@ -12,11 +12,14 @@ import sys
 LEAST_PYTHON = (3, 11)
 SETS = {
     "up": ("base", "demo", "model"),
-    "test": ("base", "demo", "model", "test", "lint", "docs", "ray"),
+    "test": ("base", "demo", "model", "test", "lint", "docs", "ray", "otel"),
     "screenshots": ("base", "demo", "model", "test"),
     "docs": ("base", "docs"),
+    "faults": ("base", "demo", "test"),
     "join": ("base", "demo", "ray"),
 }
+#: Sets that are needed where a variable is set.
+BY_VARIABLE = {"ray": "TIDEGATE_RAY_ADDRESS", "otel": "OTEL_EXPORTER_OTLP_ENDPOINT"}
 HELP = """usage: python3 manage.py COMMAND [...]
 
   up            set up and start the whole product; Ctrl-C ends it
@@ -28,6 +31,7 @@ HELP = """usage: python3 manage.py COMMAND [...]
   report        consumption: who held, borrowed and left idle how much
   backup        everything in one file, also while it runs; restore puts it back
   ledger        check the usage ledger, or roll its hours up
+  faults        break a product of its own at random under load, and look what it did
   bench         take figures and print them beside their goals
   replay        play a recorded trace through the scheduler in simulated time
   simulate      a day of one pool, lent or in fixed halves, in simulated time
@@ -95,8 +99,10 @@ def _sets(command: str, rest: list[str]) -> tuple[str, ...]:
     sets = SETS.get(command, ("base",))
     if command == "bench" and "map" in rest:
         sets = SETS["screenshots"]
-    is_distributed = bool(os.environ.get("TIDEGATE_RAY_ADDRESS", "").strip())
-    return (*sets, "ray") if is_distributed and "ray" not in sets else sets
+    for name, variable in BY_VARIABLE.items():
+        if os.environ.get(variable, "").strip() and name not in sets:
+            sets = (*sets, name)
+    return sets
 
 
 def _only_asks_for_help(command: str, rest: list[str]) -> bool:

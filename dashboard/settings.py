@@ -141,6 +141,13 @@ RAY_LEASE_S = env.integer("TIDEGATE_RAY_LEASE_S", default=30, least=5)
 #: The file with the token that the cluster asks of all who speak to it.
 RAY_TOKEN_FILE = env.text("TIDEGATE_RAY_TOKEN_FILE", default="")
 
+# --- Traces ---------------------------------------------------------------------------------------
+
+#: Where OpenTelemetry's traces go; its library reads this and its other variables itself. Empty: nowhere.
+OTEL_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="") or env.text(
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default=""
+)
+
 # --- Redis: broker, pushes, demand ---------------------------------------------------------------
 
 REDIS_URL = env.text("REDIS_URL", default="") or env.address_kept_in(

