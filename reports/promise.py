@@ -83,6 +83,7 @@ def together(promises: Sequence[Promise]) -> Promise:
         suffered=sum(one.suffered for one in promises),
         caused=sum(one.caused for one in promises),
         lost=sum(one.lost for one in promises),
+        waited=sum(one.waited for one in promises),
     )
 
 
@@ -95,6 +96,7 @@ def shown(promise: Promise) -> dict[str, str]:
         "p95": shown_wait(kept.percentile(95)),
         "worst": shown_wait(kept.worst_us),
         "waiting": str(len(kept.open_us)),
+        "waited": shown_hours(promise.waited),
         "short": shown_hours(kept.short_us, unit=HOUR_US),
         "suffered": str(promise.suffered),
         "caused": str(promise.caused),
@@ -135,7 +137,13 @@ _COLUMNS: tuple[tuple[str, bool, Callable[[Line], str]], ...] = (
     ("interruptions_suffered", False, lambda line: str(line.promise.suffered)),
     ("interruptions_caused", False, lambda line: str(line.promise.caused)),
     ("work_lost_gpu_hours", False, lambda line: gpu_hours(line.promise.lost)),
+    ("gpu_waiting_hours", False, lambda line: gpu_hours(line.promise.waited)),
 )
+
+
+def told(line: Line) -> dict[str, str]:
+    """Return a line as the CSV and the API tell it, by column."""
+    return {name: value(line) for name, _text, value in _COLUMNS}
 
 
 def promise_csv(*, request: ReportRequest, lines: Sequence[Line], filters: str) -> Iterator[bytes]:
@@ -143,9 +151,10 @@ def promise_csv(*, request: ReportRequest, lines: Sequence[Line], filters: str) 
     span = request.span
     trailing = (iso(span.from_at), iso(span.to_at), span.zone, guard(filters))
     header = [name for name, _text, _value in _COLUMNS]
+    text = {name for name, is_text, _value in _COLUMNS if is_text}
     rows = (
         [
-            *(guard(value(line)) if text else value(line) for _name, text, value in _COLUMNS),
+            *(guard(value) if name in text else value for name, value in told(line).items()),
             *trailing,
         ]
         for line in lines

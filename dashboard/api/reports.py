@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Query, Router, Schema
 
 from dashboard.api.callers import who
 from dashboard.api.errors import READS
 from dashboard.api.report_query import ReportQuery
 from dashboard.downloads import streamed
-from reports import csv_export, intervals
+from reports import csv_export, intervals, promise
 from reports.consumption import make_report
 from reports.json_export import report_json
 
 router = Router(tags=["Consumption"])
+
+
+class PromiseOut(Schema):
+    """How the guarantee of one project was kept, as decimal text; empty: nothing to tell."""
+
+    project_id: str
+    project: str
+    department: str
+    entitled_requests_served: str
+    wait_p50_seconds: str
+    wait_p95_seconds: str
+    wait_worst_seconds: str
+    entitled_requests_waiting: str
+    below_guarantee_while_asking_hours: str
+    interruptions_suffered: str
+    interruptions_caused: str
+    work_lost_gpu_hours: str
+    gpu_waiting_hours: str
 
 
 def _csv(description: str) -> dict[str, object]:
@@ -50,6 +68,17 @@ def consumption_csv(request: HttpRequest, query: Query[ReportQuery]) -> HttpResp
     report = make_report(visible=who(request).visible, request=query.asked(now).request, now=now)
     name = csv_export.file_name(request=report.request, ending="csv")
     return streamed(csv_export.report_csv(report=report), name)
+
+
+@router.get(
+    "/promise", response={200: list[PromiseOut], **READS}, summary="How guarantees were kept"
+)
+def kept_promise(request: HttpRequest, query: Query[ReportQuery]) -> list[PromiseOut]:
+    """Waits, interruptions, lost work and hours waited for, a line a project, for at most 100 days."""
+    now = timezone.now()
+    asked = query.asked(now).request
+    lines = promise.make_lines(visible=who(request).visible, request=asked, now=now)
+    return [PromiseOut(**promise.told(line)) for line in lines]
 
 
 @router.get(

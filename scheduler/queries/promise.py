@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from scheduler import models
 from scheduler.core.instants import to_us
@@ -33,6 +33,8 @@ class Promise:
     caused: int = 0
     #: Milli-GPU-microseconds of work that had not been saved when it was asked to go.
     lost: int = 0
+    #: Milli-GPU-microseconds that were asked for and waited for, entitled or not.
+    waited: int = 0
 
 
 def read_promises(
@@ -42,7 +44,8 @@ def read_promises(
 
     A request withdrawn by deleting it is not known any more. Work filters are not applied.
     """
-    requests = dict(_requests(visible, wanted, period))
+    unserved = list(_unserved(visible, wanted, period))
+    requests = dict(_requests(visible, wanted, period, unserved))
     first_us = min(
         (one.asked_us for ones in requests.values() for one in ones), default=period.from_us
     )
@@ -70,11 +73,15 @@ def read_promises(
         kept = judge(requests=ones, rooms=rooms, period=(period.from_us, period.to_us))
         found[key] = Promise(kept=kept)
     _add_interruptions(found, visible, wanted, period)
+    _add_waits(found, visible, wanted, period, unserved)
     return found
 
 
 def _requests(
-    visible: Visibility, wanted: UsageFilter, period: Period
+    visible: Visibility,
+    wanted: UsageFilter,
+    period: Period,
+    unserved: Iterable[tuple[QueueKey, Asked]],
 ) -> Iterator[tuple[QueueKey, list[Asked]]]:
     """Yield what ran in the period or waited in it, by queue."""
     scope = hours_of(visible) & wanted.condition()
@@ -110,7 +117,7 @@ def _requests(
                 running_us=max(ran) if len(ran) == len(parts) else None,
             )
         )
-    for key, one in _unserved(visible, wanted, period):
+    for key, one in unserved:
         by_queue[key].append(one)
     yield from by_queue.items()
 
@@ -176,6 +183,33 @@ def _held(period: Period) -> dict[QueueKey, list[Step]]:
         until_us = period.now_us + 1 if to_us_ is None else to_us_
         held[QueueKey(*queue)].append((from_us, until_us, mgpu))
     return held
+
+
+def _add_waits(
+    found: dict[QueueKey, Promise],
+    visible: Visibility,
+    wanted: UsageFilter,
+    period: Period,
+    unserved: Iterable[tuple[QueueKey, Asked]],
+) -> None:
+    """Add what was waited for inside the period, up to now at most: [a, b) and [b, c) make [a, c)."""
+    end_us = min(period.to_us, period.now_us)
+
+    def add(key: QueueKey, mgpu: int, from_us: int, to_us_: int) -> None:
+        length_us = min(to_us_, end_us) - max(from_us, period.from_us)
+        if length_us > 0 and mgpu:
+            found.setdefault(key, Promise()).waited += mgpu * length_us
+
+    rows = models.AllocationInterval.objects.filter(
+        hours_of(visible) & wanted.condition(),
+        asked_us__lt=F("from_us"),
+        from_us__gt=period.from_us,
+    ).filter(asked_us__lt=end_us)
+    columns = ("project_id", "department_id", "pool_id", "mgpu", "asked_us", "from_us")
+    for *queue, mgpu, asked_us, from_us in rows.values_list(*columns).iterator(chunk_size=CHUNK):
+        add(QueueKey(*queue), mgpu, asked_us, from_us)
+    for key, one in unserved:
+        add(key, one.mgpu, one.asked_us, one.until_us)
 
 
 def _add_interruptions(

@@ -23,6 +23,7 @@ from scheduler.operations.authority import SYSTEM
 from scheduler.operations.quotas import QuotaEdit
 from scheduler.queries.workloads import Sort
 from tests.api.conftest import Api, token_of
+from tests.downloads import body_of as body_of_answer
 
 pytestmark = pytest.mark.django_db
 
@@ -282,8 +283,7 @@ def test_lists_tell_nothing_of_what_is_outside(foreign, role):
             continue
         answer = call.get(path.removeprefix("/api/v1"))
         assert answer.status_code in (200, 404), path
-        text = b"".join(answer) if answer.streaming and not answer.is_async else b""
-        text = text.decode() or ("" if answer.streaming else answer.content.decode())
+        text = body_of_answer(answer).decode()
         found = {word for word in outside if f'"{word}"' in text or f"{word} " in text}
         if found:
             told[path] = found

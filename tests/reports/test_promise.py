@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -81,6 +82,43 @@ def test_page_and_csv_tell_the_same(ledger, admin):
     answer = client.get(f"/reports/consumption.promise.csv?{DAY}")
     rows = list(csv.DictReader(io.StringIO(body_of(answer).decode("utf-8-sig"))))
     assert [row["wait_p95_seconds"] for row in rows] == ["40.000", ""]
+    said = client.get(f"/api/v1/reports/promise?{DAY}").json()
+    assert said == [{name: row[name] for name in said[0]} for row in rows]
+
+
+def test_b31_hours_of_waiting_are_told_apart_and_add_up_over_periods(ledger, admin):
+    # Given the training of B31: 0.50 without a guarantee, preempted 10:20-10:50, and one that waits
+    ledger.project("guests", of="dev", quota="0")
+    for begin, end, asked in ((10, 10.333334, None), (10.833334, 11, 10.333334)):
+        ledger.hold(
+            "guests",
+            "0.50",
+            hour(begin),
+            hour(end),
+            workload="train",
+            asked_us=None if asked is None else to_us(hour(asked)),
+        )
+    client = Client()
+    client.force_login(admin)
+
+    def waited(begin, end):
+        query = f"period=custom&zone=UTC&from={begin}&to={end}"
+        found = client.get(f"/api/v1/reports/promise?{query}").json()
+        return {row["project"]: row["gpu_waiting_hours"] for row in found}
+
+    # Then half an hour of a half was waited for: what held time plus waiting would have charged is apart
+    assert waited("2026-11-02T10:00", "2026-11-02T11:00")["guests"] == "0.250"
+    assert waited("2026-11-02T10:00", "2026-11-02T10:30")["guests"] == "0.083"
+    assert waited("2026-11-02T10:30", "2026-11-02T11:00")["guests"] == "0.167"
+    # Production waited 30 s for 0.50
+    assert waited("2026-11-02", "2026-11-03")["prod"] == "0.004"
+    html = client.get(f"/reports/promise?{DAY}").content.decode()
+    assert "Waited GPU h" in html
+    assert '<td class="r nowrap">0.25</td>' in html
+
+
+def hour(number):
+    return utc(2026, 11, 2) + timedelta(hours=number)
 
 
 def test_others_do_not_exist_on_it(ledger):
