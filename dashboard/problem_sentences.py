@@ -100,8 +100,8 @@ PROBLEMS: dict[str, str | Promise] = {
     "bad_bounds": _("The minimum must not be above the maximum, and the maximum is 1 to 1024."),
     "verification_running": _("Another run is under way. Wait for its end, or cancel it."),
     "none_chosen": _("Choose at least one."),
-    "no_such_layout": _("There is no such layout."),
-    "no_such_verification": _("There is none of these."),
+    "no_such_layout": _("There is no {name} to run on. Choose one of these: {known}."),
+    "no_such_verification": _("There is no verification {name}. Choose of these: {known}."),
     "run_has_ended": _("The run has ended already."),
     "bad_choice": _("There is no such kind, channel or time."),
     "bad_alert_name": _("Use 1 to 80 characters for the name."),
@@ -265,6 +265,9 @@ PROBLEMS: dict[str, str | Promise] = {
     "bad_unit_name": _("Give a name of 1 to 63 characters."),
     "bad_cluster_name": _("Give a name of 1 to 80 characters."),
     "bad_control": _("Use pause, freeze or hold."),
+    "control_names_one": _(
+        "Name one thing: a department, a project or a workload. Leave the others out."
+    ),
     "hold_names_a_workload": _("A hold names one workload by its number; nothing else does."),
     "freeze_is_whole": _("A freeze holds in the whole cluster: leave the scope out."),
     "control_needs_reason": _("Say why, in 1 to {most} characters: everyone concerned reads it."),

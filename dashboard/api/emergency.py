@@ -54,7 +54,7 @@ class ControlOut(Schema):
 
 class ControlIn(Strict):
     """Pause the starts of a department, a project or (neither) the cluster; freeze reclaim and
-    preemption in the cluster; or hold one workload.
+    preemption in the cluster; or hold one workload. At most one of the three is named.
     """
 
     kind: ControlKind
@@ -63,7 +63,7 @@ class ControlIn(Strict):
     )
     until: lists.Instant = Field(description="At most 30 days from now.")
     department_id: lists.Id | None = None
-    project_id: lists.Id | None = Field(None, description="Named, it is the scope.")
+    project_id: lists.Id | None = None
     workload_id: lists.Id | None = Field(None, description="Of a hold.")
 
     def order(self) -> operations.Order:

@@ -201,7 +201,10 @@ def drain(request: HttpRequest, node_id: lists.Id, given: DrainIn) -> Status[Dra
         authority=who(request).authority,
         now=timezone.now(),
     )
-    return Status(202, DrainOut.of(drain_queries.list_drains(now=timezone.now())[node_id]))
+    found = drain_queries.list_drains(now=timezone.now()).get(node_id)
+    if found is None:  # someone has ended it since
+        raise NotFound("drain")
+    return Status(202, DrainOut.of(found))
 
 
 @router.post("/{node_id}/undrain", response={204: None, **WRITES}, summary="End a drain")

@@ -26,6 +26,9 @@ from scheduler.queries import drains as drain_queries
 from scheduler.queries import nodes as node_queries
 from scheduler.queries import what_if
 
+#: Minutes that the operation refuses, whatever was asked for.
+TOO_LONG = int(drains.LONGEST.total_seconds() // 60) + 1
+
 
 @login_required
 @require_GET
@@ -77,7 +80,7 @@ def drain(request: HttpRequest) -> HttpResponse:
             node = drains.end_drain(node_id=node_id, authority=authority, now=now)
             said = _("{name} gets new work again.")
         else:
-            minutes = optional_int(request.POST.get("minutes")) or 0
+            minutes = _minutes(request)
             node = drains.begin_drain(
                 node_id=node_id,
                 deadline=now + timedelta(minutes=minutes) if minutes else None,
@@ -113,6 +116,12 @@ def emptying(request: HttpRequest) -> HttpResponse:
     context = {"preview": found, "at": now, "node_id": node_id}
     context["draining"] = node_id in drain_queries.list_drains(now=now)
     return render(request, "dashboard/partials/_emptying.html", context)
+
+
+def _minutes(request: HttpRequest) -> int:
+    """Return in what time a node is to be empty, 0 for no set time; too long for what is no time at all."""
+    found = optional_int(request.POST.get("minutes", "").strip() or "0")
+    return TOO_LONG if found is None else min(found, TOO_LONG)
 
 
 def _admins_only(request: HttpRequest) -> None:

@@ -59,9 +59,9 @@ def set_control(*, order: Order, authority: Authority, now: datetime) -> models.
     if isinstance(target, models.Workload) and Phase(target.phase) in END_PHASES:
         raise StateRefused([_ended(target)])
     scope = _columns(target)
-    _close(
-        models.EmergencyControl.objects.filter(kind=kind, ended_at=None, **scope), authority, now
-    )
+    same = models.EmergencyControl.objects.filter(kind=kind, ended_at=None, **scope)
+    replaced = same.order_by("-id").first()
+    _close(same, authority, now)
     control = models.EmergencyControl.objects.create(
         kind=kind,
         **scope,
@@ -75,7 +75,10 @@ def set_control(*, order: Order, authority: Authority, now: datetime) -> models.
         now=now,
         action=f"emergency.{kind.value}",
         target=target,
-        after={"until": order.until.isoformat()},
+        before={}
+        if replaced is None
+        else {"until": replaced.until.isoformat(), "reason": replaced.reason},
+        after={"until": order.until.isoformat(), "reason": control.reason},
         reason=control.reason,
     )
     _tell(control, "emergency_set", now, skip=authority.name)
@@ -168,6 +171,14 @@ def _problems(order: Order, now: datetime) -> list[Problem]:
                 field="workload_id",
                 code="hold_names_a_workload",
                 message="A hold names one workload; nothing else does.",
+            )
+        )
+    elif [order.department_id, order.project_id, order.workload_id].count(None) < 2:
+        problems.append(
+            Problem(
+                field="workload_id" if order.workload_id is not None else "project_id",
+                code="control_names_one",
+                message="Name one thing: a department, a project or a workload. Leave the others out.",
             )
         )
     elif order.kind == ControlKind.FREEZE and (order.department_id or order.project_id):

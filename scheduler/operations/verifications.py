@@ -47,8 +47,7 @@ def request_run(
         NotPermitted: only system admins may.
         StateRefused: another run is under way, or no verification is chosen.
     """
-    if not authority.may(Action.NODES):
-        raise NotPermitted("Only system admins may run verifications.", code="verify_is_for_admins")
+    require_may_run(authority=authority)
     if not numbers:
         raise StateRefused(
             [Problem(field="numbers", code="none_chosen", message="Choose at least one.")]
@@ -113,6 +112,16 @@ def cancel_run(*, run_id: int, authority: Authority, now: datetime) -> Verificat
         after={"numbers": run.numbers},
     )
     return run
+
+
+def require_may_run(*, authority: Authority) -> None:
+    """Refuse who may not run verifications.
+
+    Raises:
+        NotPermitted: only system admins may.
+    """
+    if not authority.may(Action.NODES):
+        raise NotPermitted("Only system admins may run verifications.", code="verify_is_for_admins")
 
 
 def find_open() -> VerificationRun | None:

@@ -224,3 +224,30 @@ def test_only_what_is_refused_inside_is_heard():
         first = NotPermitted("no", code="x")
     NotPermitted("no", code="y")
     assert heard == [first]
+
+
+def test_no_text_with_nul_comes_as_far_as_a_table(client, admin, scene):
+    client.force_login(admin)
+    # In an address it is left out
+    assert client.get("/search?q=nlp%00-lab").context["text"] == "nlp-lab"
+    assert client.get("/workloads?owner=li%00n&q=%00").context["wanted"].owner == "lin"
+    assert client.get("/api/v1/workloads?owner=li%00n").status_code == 200
+    # In a form it is refused by the name of its field
+    said = client.post(
+        reverse("emergency_set"), {"kind": "pause", "minutes": "5", "reason": "a\0fire"}
+    )
+    assert said.status_code == 400
+    assert "reason has a character that no text can have" in said.content.decode()
+    assert not models.EmergencyControl.objects.exists()
+
+
+@pytest.mark.parametrize("minutes", ["1" * 18, "43201", "soon", "-1"])
+def test_a_drain_that_would_end_too_late_or_at_no_time_is_refused(client, admin, scene, minutes):
+    client.force_login(admin)
+    node = models.Node.objects.first()
+    fields = {"node": node.pk, "minutes": minutes}
+    answer = client.post(reverse("node_drain"), fields, follow=True)
+    assert answer.status_code == 200
+    assert "30 days" in answer.content.decode()
+    node.refresh_from_db()
+    assert not node.cordoned

@@ -131,6 +131,11 @@ def test_what_can_not_be_is_refused_at_its_field(ticker):
         (order(ControlKind.HOLD), "workload_id"),
         (order(workload_id=work.pk), "workload_id"),
         (order(ControlKind.FREEZE, project_id=place.projects["unit-a"].pk), "kind"),
+        (
+            order(ControlKind.HOLD, workload_id=work.pk, project_id=place.projects["unit-a"].pk),
+            "workload_id",
+        ),
+        (order(project_id=place.projects["unit-a"].pk, department_id=1), "project_id"),
     ):
         with pytest.raises(Refused) as refused:
             put(given)
@@ -152,11 +157,13 @@ def test_a_second_one_over_the_same_scope_takes_the_place_of_the_first_and_both_
     emergency.end_control(control_id=second.pk, authority=SYSTEM, now=START)
     with pytest.raises(StateRefused):
         emergency.end_control(control_id=second.pk, authority=SYSTEM, now=START)
-    entries = models.AuditEntry.objects.order_by("id").values_list("action", "reason")
+    entries = models.AuditEntry.objects.order_by("id").values_list("action", "reason", "before")
+    replaced = {"until": (START + HOUR).isoformat(), "reason": "a fire in the hall"}
+    ended = {"kind": "pause", "until": (START + 2 * HOUR).isoformat()}
     assert list(entries) == [
-        ("emergency.pause", "a fire in the hall"),
-        ("emergency.pause", "a fire in the hall"),
-        ("emergency.end", "a fire in the hall"),
+        ("emergency.pause", "a fire in the hall", {}),
+        ("emergency.pause", "a fire in the hall", replaced),
+        ("emergency.end", "a fire in the hall", ended),
     ]
 
 

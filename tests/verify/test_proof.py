@@ -236,7 +236,17 @@ def test_an_admin_starts_a_run_and_others_have_no_such_page(client, admin, spawn
 def test_nothing_chosen_is_said(admin):
     answer = admin.post(reverse("proof"), {"layout": "card"}, follow=True)
     assert "Choose at least one." in answer.content.decode()
-    assert admin.post(reverse("proof"), {"number": ["3"], "layout": "moon"}).status_code == 404
+    for fields, said in (
+        (
+            {"number": ["3"], "layout": "moon"},
+            "There is no moon to run on. Choose one of these: card",
+        ),
+        (
+            {"number": ["3", "99"], "layout": "card"},
+            "There is no verification 99. Choose of these: 1",
+        ),
+    ):
+        assert said in admin.post(reverse("proof"), fields, follow=True).content.decode()
 
 
 def finished_run():

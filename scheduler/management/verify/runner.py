@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from scheduler.management.verify.checks import Check, Result
@@ -12,6 +12,7 @@ from scheduler.management.verify.registry import VERIFICATIONS, run_one
 from scheduler.models import VerificationRun
 from scheduler.operations import verifications as operations
 from scheduler.operations.authority import Authority
+from scheduler.operations.refused import Problem, StateRefused
 
 
 class NotToBeRun(Exception):
@@ -21,16 +22,32 @@ class NotToBeRun(Exception):
 def ask_for(
     *, numbers: Sequence[str], layout: str, url: str, authority: Authority
 ) -> VerificationRun:
-    """Ask for a run of these verifications, in this order.
+    """Ask for a run of these verifications, each once, in the order in which they are listed.
 
     Raises:
-        NotPermitted, StateRefused: as ``operations.request_run``.
-        KeyError: there is no such verification or layout.
+        NotPermitted: as ``operations.request_run``.
+        StateRefused: as there, or there is no such verification or layout.
     """
-    titles = [(number, VERIFICATIONS[number].TITLE) for number in numbers]
+    operations.require_may_run(authority=authority)
+    if layout not in LAYOUTS:
+        said = "There is no {name} to run on. Choose one of these: {known}."
+        raise StateRefused([_unknown("layout", "no_such_layout", said, layout, LAYOUTS)])
+    for number in numbers:
+        if number not in VERIFICATIONS:
+            said = "There is no verification {name}. Choose of these: {known}."
+            raise StateRefused(
+                [_unknown("numbers", "no_such_verification", said, number, VERIFICATIONS)]
+            )
+    chosen = [number for number in VERIFICATIONS if number in numbers]
+    titles = [(number, VERIFICATIONS[number].TITLE) for number in chosen]
     return operations.request_run(
         numbers=titles, layout=LAYOUTS[layout].name, url=url, authority=authority, now=_now()
     )
+
+
+def _unknown(field: str, code: str, said: str, name: str, known: Iterable[str]) -> Problem:
+    params = {"name": name[:20], "known": ", ".join(known)}
+    return Problem(field=field, code=code, message=said.format(**params), params={**params})
 
 
 class Hearer:
