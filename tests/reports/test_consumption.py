@@ -243,6 +243,20 @@ def test_b30_half_an_hour_on_each_side_of_midnight_in_taipei(ledger):
     }
 
 
+@pytest.mark.parametrize(("second", "held_s"), [(59, 1799), (60, 1800)])
+def test_b30_a_day_asked_for_in_its_last_second_has_no_part_of_the_next(ledger, second, held_s):
+    # Given a card held since 23:30 in Taipei, when its day is asked for at 23:59:59, or at midnight
+    ledger.project("a", of="dev")
+    ledger.hold("a", "1", utc(2026, 11, 1, 15, 30), None)
+    now = utc(2026, 11, 1, 15, 59) + timedelta(seconds=second)
+    made = report("2026-11-01", "2026-11-02", zone="Asia/Taipei", bucket=Bucket.DAY, now=now)
+    # Then it has one row, of that day, up to that second
+    (row,) = made.rows
+    assert row.slot.label == "2026-11-01"
+    assert row.figures.allocated == 1000 * held_s * 1_000_000
+    assert made.request.span.to_at == now
+
+
 CLOCK_CHANGES = [
     # on this day             clock is      hours  of 0.50
     ("2026-11-01", "2026-11-02", 25, "12.500"),
