@@ -18,6 +18,8 @@ from reports.periods import Span, make_span, parse_instant
 from reports.refused import ReportRefused
 from scheduler.core.usage import CURRENCY
 from scheduler.core.vocabulary import Level
+from scheduler.operations import money as operations
+from scheduler.operations.authority import Authority
 from scheduler.queries import money as queries
 from scheduler.queries import usage_names
 from scheduler.queries.csv_text import guard
@@ -116,6 +118,21 @@ def _whole_us(month: str, zone: str) -> int:
 
 
 # --- Statements -----------------------------------------------------------------------------------
+
+
+def close(*, month: str, authority: Authority, now: datetime) -> int:
+    """Freeze a month that has ended; return its statement's number.
+
+    Raises:
+        NotPermitted: only system admins.
+        ReportRefused: no month, or it has not ended.
+        StateRefused: it or a later one is closed.
+    """
+    operations.require_closer(authority)
+    zone, lines, corrections = prepare(month=month, now=now)
+    return operations.close_month(
+        month=month, zone=zone, lines=lines, corrections=corrections, authority=authority, now=now
+    )
 
 
 def prepare(*, month: str, now: datetime) -> tuple[str, list[Line], list[Line]]:

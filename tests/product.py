@@ -7,11 +7,12 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -186,11 +187,14 @@ def _login_path() -> str:
 
 @pytest.fixture(scope="session")
 def prepared_data(tmp_path_factory):
-    """A data folder whose empty database and pages' files are made: others start as its copies."""
+    """A data folder whose tables and pages' files are made, without a row: others start as its copies."""
     product = Product(data=tmp_path_factory.mktemp("prepared"))
     product.environment["DATABASE_URL"] = ""
     done = product.manage("prepare")
     assert done.returncode == 0, done.stderr
+    # Where nobody is, the next start fills the tables, with a demonstration too.
+    with closing(sqlite3.connect(product.data / "tidegate.sqlite3")) as database, database:
+        database.execute("DELETE FROM access_user")
     return product.data
 
 
@@ -198,16 +202,16 @@ def prepared_data(tmp_path_factory):
 def make_product(tmp_path_factory, prepared_data):
     """Return a maker of installations that are ended with the session; flags as for `up`.
 
-    An empty one begins as a copy, so that it is there sooner, unless it is to be ``new``.
+    Each begins as a copy of tables that are made, so that it is there sooner, unless it is to be ``new``.
     """
     made: list[Product] = []
 
     def make(*flags: str, new: bool = False, **environment: str) -> Product:
         data = tmp_path_factory.mktemp("product") / "data"
-        if "--empty" in flags and not new:
-            shutil.copytree(prepared_data, data)
-        else:
+        if new:
             data.mkdir()
+        else:
+            shutil.copytree(prepared_data, data)
         if os.environ.get("DATABASE_URL"):
             environment["DATABASE_URL"] = make_database(f"product_{os.getpid()}_{len(made)}")
         product = Product(data=data, flags=flags, environment=environment)

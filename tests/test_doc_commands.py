@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,11 @@ class Newcomer:
         assert done.returncode == 0, f"exit code {done.returncode}:\n{done.stdout}"
         return done.stdout
 
+    @cached_property
+    def token(self) -> str:
+        """Return an access token of the administrator."""
+        return str(self.product.manage("token", "admin").stdout.strip())
+
     def read(self, page: Path, **environment: str) -> str:
         """Type all commands of a page, in order, in one shell."""
         blocks = [
@@ -122,14 +128,12 @@ def test_a_newcomer_is_reclaimed_reads_why_resumes_and_takes_the_months_figures_
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_run_as_written(page, newcomer, walked):
-    token = newcomer.product.manage("token", "admin").stdout.strip()
-    assert newcomer.read(page, TOKEN=token).endswith(TYPED)
+    assert newcomer.read(page, TOKEN=newcomer.token).endswith(TYPED)
 
 
 def test_the_notebook_runs_cell_by_cell(newcomer, walked, monkeypatch):
-    token = newcomer.product.manage("token", "admin").stdout.strip()
     monkeypatch.setenv("TIDEGATE_URL", newcomer.product.address)
-    monkeypatch.setenv("TIDEGATE_TOKEN", token)
+    monkeypatch.setenv("TIDEGATE_TOKEN", newcomer.token)
     notebook = json.loads((ROOT / "docs" / "examples" / "first-steps.ipynb").read_text())
     known: dict[str, object] = {}
     for number, cell in enumerate(notebook["cells"]):

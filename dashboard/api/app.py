@@ -23,6 +23,7 @@ from dashboard.api import (
     progress,
     proof,
     quota_files,
+    quota_replays,
     quota_schedules,
     quotas,
     reports,
@@ -59,6 +60,7 @@ api.add_router("/gateway-keys", gateway_keys.router)
 api.add_router("/serve-requests", serve_requests.router)
 api.add_router("/quotas", quotas.router)
 api.add_router("/quotas", quota_files.router)
+api.add_router("/quotas", quota_replays.router)
 api.add_router("/quota-schedules", quota_schedules.router)
 api.add_router("/assets", assets.router)
 api.add_router("", people.router)

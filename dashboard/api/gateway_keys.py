@@ -16,6 +16,7 @@ from dashboard.api.callers import who
 from dashboard.api.errors import READS, WRITES
 from dashboard.api.submission import Strict
 from scheduler.operations import gateway_keys as operations
+from scheduler.operations.refused import NotFound
 from scheduler.queries import gateway_keys as queries
 
 router = Router(tags=["Gateway keys"])
@@ -52,17 +53,27 @@ class MadeKeyOut(Schema):
     secret: str
 
 
-class KeyIn(Strict):
-    """A key of a project or of a department, one of the two. 0: no bound."""
+class KeyTermsIn(Strict):
+    """What a key may. 0: no bound; no models: all that its scope may ask."""
 
     name: str = Field(max_length=63)
-    project_id: lists.Id | None = None
-    department_id: lists.Id | None = None
     allowed_models: list[str] = Field([], max_length=100)
     requests_per_minute: int = Field(0, ge=0, le=2**31 - 1)
     tokens_per_day: int = Field(0, ge=0, le=MOST_BIG)
     budget_micro: int = Field(0, ge=0, le=MOST_BIG, description="Millionths of the currency.")
     expires_at: lists.Instant | None = None
+
+    def as_terms(self) -> operations.KeyTerms:
+        """Return them as the operations take them."""
+        given = self.model_dump(include=set(KeyTermsIn.model_fields))
+        return operations.KeyTerms(**{**given, "allowed_models": tuple(self.allowed_models)})
+
+
+class KeyIn(KeyTermsIn):
+    """A key of a project or of a department, one of the two. 0: no bound."""
+
+    project_id: lists.Id | None = None
+    department_id: lists.Id | None = None
 
 
 class UsageOut(Schema):
@@ -104,16 +115,27 @@ def list_keys(
 @router.post("", response={201: MadeKeyOut, **WRITES}, summary="Make a key")
 def create_key(request: HttpRequest, given: KeyIn) -> Status[MadeKeyOut]:
     """The secret is in this answer and never again."""
-    terms = given.model_dump(exclude={"project_id", "department_id"})
-    terms["allowed_models"] = tuple(terms["allowed_models"])
     made = operations.create_key(
         project_id=given.project_id,
         department_id=given.department_id,
-        terms=operations.KeyTerms(**terms),
+        terms=given.as_terms(),
         authority=who(request).authority,
         now=timezone.now(),
     )
     return Status(201, MadeKeyOut(id=made.key.pk, name=made.key.name, secret=made.secret))
+
+
+@router.put("/{key_id}", response={200: KeyOut, **WRITES}, summary="Change a key")
+def change_key(request: HttpRequest, key_id: lists.Id, given: KeyTermsIn) -> KeyOut:
+    """Its secret and its scope stay; gateways go by the rest within two seconds."""
+    caller, now = who(request), timezone.now()
+    operations.change_key(
+        key_id=key_id, terms=given.as_terms(), authority=caller.authority, now=now
+    )
+    for row in queries.list_keys(visible=caller.visible, now=now):
+        if row.id == key_id:
+            return KeyOut.from_orm(row)
+    raise NotFound("gateway key")
 
 
 @router.delete("/{key_id}", response={204: None, **WRITES}, summary="Revoke a key")

@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from ninja import Router, Schema
+from ninja.params import functions as param
+from ninja.responses import Status
 from pydantic import Field
 
 from dashboard.api import lists
-from dashboard.api.callers import who
+from dashboard.api.callers import Caller, who
 from dashboard.api.errors import READS, WRITES
+from dashboard.api.report_query import file_answer
 from dashboard.api.submission import Strict
+from dashboard.downloads import streamed
 from reports import money, numbers
 from scheduler.core.vocabulary import Level
 from scheduler.operations import money as operations
@@ -44,6 +48,12 @@ class BudgetIn(Strict):
     """What a unit may cost a calendar month; null: it has no budget."""
 
     monthly: Decimal | None = Field(max_digits=14, decimal_places=2)
+
+
+class CloseIn(Strict):
+    """The month that is to be closed; it has ended in the cluster's zone."""
+
+    month: str = Field(max_length=7, examples=["2026-11"])
 
 
 class StatementOut(Schema):
@@ -95,20 +105,52 @@ def set_department_budget(request: HttpRequest, department_id: int, body: Budget
 def list_statements(request: HttpRequest) -> lists.Page[StatementOut]:
     """The newest first, cut to what one sees."""
     rows = queries.list_statements(visible=who(request).visible)
-    return lists.Page[StatementOut](
-        items=[
-            StatementOut(
-                **{name: getattr(row, name) for name in _STATED},
-                cost=numbers.money(money.total(row.lines, "cost")),
-                corrections=numbers.money(money.total(row.corrections, "cost")),
-            )
-            for row in rows
-            if row.lines or row.corrections
-        ]
+    return lists.Page[StatementOut](items=[_statement(row) for row in rows])
+
+
+@router.post("/statements", response={201: StatementOut, **WRITES}, summary="Close a month")
+def close_month(request: HttpRequest, body: CloseIn) -> Status[StatementOut]:
+    """For system admins; for good. What changes of it later is stated as corrections of later months."""
+    caller = who(request)
+    number = money.close(month=body.month, authority=caller.authority, now=timezone.now())
+    return Status(201, _statement(_find(caller, number)))
+
+
+@router.get(
+    "/statements/{number}.csv",
+    response={200: None, **READS},
+    summary="A closed month as CSV",
+    openapi_extra=file_answer(
+        "Its lines, then corrections of earlier months, each with its month."
+    ),
+)
+def statement_csv(
+    request: HttpRequest, number: int = param.Path(ge=1, le=2**31 - 1)
+) -> HttpResponseBase:
+    """Cut to what one sees."""
+    found = _find(who(request), number)
+    name = f"tidegate-statement-{found.number}-{found.month}.csv"
+    return streamed(money.statement_csv(statement=found), name)
+
+
+def _find(caller: Caller, number: int) -> queries.StatementRow:
+    found = queries.read_statement(visible=caller.visible, number=number)
+    if found is None:
+        raise NotFound("statement")
+    return found
+
+
+def _statement(row: queries.StatementRow) -> StatementOut:
+    return StatementOut(
+        number=row.number,
+        month=row.month,
+        zone=row.zone,
+        currency=row.currency,
+        closed_at=row.closed_at,
+        closed_by=row.closed_by,
+        cost=numbers.money(money.total(row.lines, "cost")),
+        corrections=numbers.money(money.total(row.corrections, "cost")),
     )
-
-
-_STATED = ("number", "month", "zone", "currency", "closed_at", "closed_by")
 
 
 def _set(request: HttpRequest, level: Level, unit_id: int, body: BudgetIn) -> BudgetOut:

@@ -1,4 +1,4 @@
-"""Nodes: list, keep new work away, let it come again, and what draining one would do."""
+"""Nodes and their GPUs: list, keep new work away, let it come again, and what draining one would do."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from scheduler.core.drain import AtDeadline, Stay
 from scheduler.operations import drains
 from scheduler.operations import nodes as operations
 from scheduler.operations.refused import NotFound
+from scheduler.queries import devices, what_if
 from scheduler.queries import drains as drain_queries
 from scheduler.queries import nodes as queries
-from scheduler.queries import what_if
 
 router = Router(tags=["Nodes"])
 
@@ -59,6 +59,42 @@ class NodeOut(Schema):
             held_mgpu=row.held_mgpu,
             free_mgpu=row.free_mgpu,
         )
+
+
+class DeviceProcessOut(Schema):
+    """The process of one replica on a GPU. ``pid`` is its first one; what is used is of all.
+
+    ``used_mib`` null: not measured yet, or of a replica on several GPUs, where only the sum is known.
+    """
+
+    workload_id: int
+    workload_name: str
+    project_name: str
+    kind: str
+    ordinal: int
+    pid: int | None
+    phase: str
+    mgpu: int
+    granted_mib: int
+    used_mib: int | None
+    utilization_permille: int | None
+    sampled_at: datetime | None
+    device_count: int
+
+
+class DeviceDetailOut(Schema):
+    """One GPU. ``free_mgpu`` null: not told, since the cluster's setting hides what others hold."""
+
+    node_name: str
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int | None
+    virtual: bool
+    healthy: bool
+    processes: list[DeviceProcessOut]
+    others_mgpu: int
+    free_mgpu: int | None
 
 
 class DrainPreviewOut(Schema):
@@ -156,6 +192,24 @@ def uncordon(request: HttpRequest, node_id: lists.Id) -> Status[None]:
         node_id=node_id, cordoned=False, authority=who(request).authority, now=timezone.now()
     )
     return Status(204, None)
+
+
+@router.get(
+    "/{node_id}/devices/{index}",
+    response={200: DeviceDetailOut, **READS},
+    summary="One GPU with its processes",
+)
+def device(
+    request: HttpRequest, node_id: lists.Id, index: int = param.Path(ge=0, le=10_000)
+) -> DeviceDetailOut:
+    """The processes that one may see, with the memory that each was granted and uses."""
+    visible = who(request).visible
+    for row in queries.list_nodes(visible=visible):
+        if row.node.id == node_id:
+            found = devices.read_device(visible=visible, node_name=row.node.name, index=index)
+            if found is not None:
+                return DeviceDetailOut.from_orm(found)
+    raise NotFound("device")
 
 
 @router.get(

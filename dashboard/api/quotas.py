@@ -106,7 +106,7 @@ def read_quotas(
     pool: str = param.Query("", max_length=63),
 ) -> QuotaTreeOut:
     """The rows that the caller sees of one pool."""
-    tree = _tree(request, pool)
+    tree = tree_of(request, pool)
     response["ETag"] = _etag(tree)
     return _out(tree)
 
@@ -114,7 +114,7 @@ def read_quotas(
 @router.post("/preview", response={200: QuotaPreviewOut, **WRITES}, summary="Try a draft out")
 def preview(request: HttpRequest, given: QuotasIn) -> QuotaPreviewOut:
     """Nothing is written. A draft that can't be saved is refused as saving it would be."""
-    tree = _tree(request, given.pool)
+    tree = tree_of(request, given.pool)
     wanted = wanted_values(request, tree, given.rows)
     changed = tree.with_quotas(wanted)
     found = operations.find_refusals(tree=changed, edited=wanted)
@@ -145,32 +145,33 @@ def save_quotas(
     if_match: str = param.Header("", alias="If-Match", max_length=200),
 ) -> QuotasSavedOut:
     """Needs If-Match with the tree's ETag, so that nobody's change is overwritten unseen."""
-    tree = _tree(request, given.pool)
+    tree = tree_of(request, given.pool)
     wanted = wanted_values(request, tree, given.rows)
     conditions.require_match(_etag(tree), given=if_match, needed=True)
     warned = operations.set_quotas(
         pool_id=tree.pool.id,
-        edits=[
-            operations.QuotaEdit(
-                level=key[0],
-                id=key[1],
-                values=quota,
-                version=_version(tree, key),
-            )
-            for key, quota in wanted.items()
-        ],
+        edits=edits_of(tree, wanted),
         authority=who(request).authority,
         now=timezone.now(),
         reason=given.reason,
     )
-    saved = _tree(request, given.pool)
+    saved = tree_of(request, given.pool)
     response["ETag"] = _etag(saved)
     return QuotasSavedOut(
         **_out(saved).model_dump(), warnings=[problems.in_words(each) for each in warned]
     )
 
 
-def _tree(request: HttpRequest, pool: str) -> QuotaTree:
+def edits_of(tree: QuotaTree, wanted: dict[Key, QueueQuota]) -> list[operations.QuotaEdit]:
+    """Return a draft as the operations take it, on the versions that were read."""
+    return [
+        operations.QuotaEdit(level=key[0], id=key[1], values=quota, version=_version(tree, key))
+        for key, quota in wanted.items()
+    ]
+
+
+def tree_of(request: HttpRequest, pool: str) -> QuotaTree:
+    """Return the rows that the caller sees of a pool."""
     return read_pool_tree(visible=who(request).visible, pool=pool_named(request, pool))
 
 

@@ -1,4 +1,4 @@
-"""What a report over the API covers, as its address says it."""
+"""What a report over the API covers, as its address says it, and how a file is told of in the document."""
 
 from __future__ import annotations
 
@@ -48,3 +48,9 @@ class ReportQuery(Schema):
             if text:
                 words[name] = [text]
         return parse_asked(words=words, zone=self.zone or "UTC", now=now)
+
+
+def file_answer(description: str, kind: str = "text/csv") -> dict[str, object]:
+    """Return what the document says of an endpoint that answers a file."""
+    schema = {"type": "string"} if kind == "text/csv" else {"type": "string", "format": "binary"}
+    return {"responses": {200: {"description": description, "content": {kind: {"schema": schema}}}}}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
 from ninja import Query, Router, Schema
+from ninja.params import functions as param
 
 from dashboard.api.callers import who
 from dashboard.api.errors import READS
-from dashboard.api.report_query import ReportQuery
+from dashboard.api.report_query import ReportQuery, file_answer
 from dashboard.downloads import streamed
 from reports import csv_export, intervals, promise
 from reports.consumption import make_report
 from reports.json_export import report_json
+from reports.parquet_export import report_parquet
 
 router = Router(tags=["Consumption"])
 
@@ -35,15 +37,7 @@ class PromiseOut(Schema):
     gpu_waiting_hours: str
 
 
-def _csv(description: str) -> dict[str, object]:
-    return {
-        "responses": {
-            200: {
-                "description": description,
-                "content": {"text/csv": {"schema": {"type": "string"}}},
-            }
-        }
-    }
+PARQUET = "application/vnd.apache.parquet"
 
 
 @router.get(
@@ -60,7 +54,7 @@ def consumption(request: HttpRequest, query: Query[ReportQuery]) -> dict[str, ob
     "/consumption.csv",
     response={200: None, **READS},
     summary="The report as CSV",
-    openapi_extra=_csv("One line a unit and step."),
+    openapi_extra=file_answer("One line a unit and step."),
 )
 def consumption_csv(request: HttpRequest, query: Query[ReportQuery]) -> HttpResponseBase:
     """The figures of the page."""
@@ -85,12 +79,35 @@ def kept_promise(request: HttpRequest, query: Query[ReportQuery]) -> list[Promis
     "/intervals.csv",
     response={200: None, **READS},
     summary="The intervals as CSV",
-    openapi_extra=_csv("One line an interval of holding, in constant memory."),
+    openapi_extra=file_answer("One line an interval, in constant memory."),
 )
-def intervals_csv(request: HttpRequest, query: Query[ReportQuery]) -> HttpResponseBase:
+def intervals_csv(
+    request: HttpRequest,
+    query: Query[ReportQuery],
+    of: intervals.Behind = param.Query(
+        intervals.Behind.HELD,
+        description="intervals: of holding; activity: as measured; guarantee: as it was.",
+    ),
+) -> HttpResponseBase:
     """What the figures sum."""
     now = timezone.now()
     asked = query.asked(now).request
-    name = csv_export.file_name(request=asked, what="intervals")
-    parts = intervals.export(visible=who(request).visible, request=asked, now=now)
+    name = csv_export.file_name(request=asked, what=of)
+    parts = intervals.export(visible=who(request).visible, request=asked, now=now, behind=of)
     return streamed(parts, name)
+
+
+@router.get(
+    "/consumption.parquet",
+    response={200: None, **READS},
+    summary="The report as Parquet",
+    openapi_extra=file_answer("One row a unit and step.", PARQUET),
+)
+def consumption_parquet(request: HttpRequest, query: Query[ReportQuery]) -> HttpResponseBase:
+    """The figures of the page."""
+    now = timezone.now()
+    report = make_report(visible=who(request).visible, request=query.asked(now).request, now=now)
+    answer = HttpResponse(report_parquet(report=report), content_type=PARQUET)
+    name = csv_export.file_name(request=report.request, ending="parquet")
+    answer["Content-Disposition"] = csv_export.disposition(name=name)
+    return answer

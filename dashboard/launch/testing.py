@@ -49,7 +49,9 @@ class Pass:
 def main(argv: Sequence[str]) -> int:
     screen = Screen()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-test-")))
+        # Work that is just ending may still write what it compiled while this goes.
+        made = tempfile.TemporaryDirectory(prefix="tidegate-test-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(made))
         environment = _environment(folder, is_full="--full" in argv)
         postgres_url = _start_postgres(stack, screen)
         environment["TIDEGATE_TEST_POSTGRES_URL"] = postgres_url
@@ -97,8 +99,10 @@ def _stages(argv: Sequence[str], postgres_url: str) -> list[Stage]:
 
 def _environment(folder: Path, *, is_full: bool) -> dict[str, str]:
     environment = {**os.environ, "TIDEGATE_DATA": str(folder / "data")}
-    for name in ("DATABASE_URL", "REDIS_URL", "TIDEGATE_ADMIN_PASSWORD"):
+    for name in ("DATABASE_URL", "REDIS_URL", "TIDEGATE_ADMIN_PASSWORD", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(name, None)
+    # Products and commands are started by the hundred: each module is compiled once for all of them.
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
     environment["TIDEGATE_TEST_FULL"] = "1" if is_full else "0"
     if not environment.get("TIDEGATE_CHROMIUM"):
         found = next(filter(None, map(shutil.which, BROWSERS)), "")

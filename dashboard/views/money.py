@@ -74,22 +74,10 @@ def set_budget(request: HttpRequest) -> HttpResponse:
 @require_POST
 def close_month(request: HttpRequest) -> HttpResponse:
     """Freeze a month that has ended."""
-    authority = signed_in.authority(request)
-    now = timezone.now()
     month = request.POST.get("month", "").strip()
     try:
-        if not authority.may(Action.NODES):
-            raise NotPermitted(
-                "Only a system admin may close a month. Ask one.", code="months_are_for_admins"
-            )
-        zone, lines, corrections = money.prepare(month=month, now=now)
-        number = operations.close_month(
-            month=month,
-            zone=zone,
-            lines=lines,
-            corrections=corrections,
-            authority=authority,
-            now=now,
+        number = money.close(
+            month=month, authority=signed_in.authority(request), now=timezone.now()
         )
     except NotPermitted as error:
         return _page(request, refused=refusal(error), status=403)
@@ -132,7 +120,7 @@ def statement_csv(request: HttpRequest, number: int) -> HttpResponse:
 
 def _find(request: HttpRequest, number: int) -> queries.StatementRow:
     found = queries.read_statement(visible=signed_in.visible_to(request), number=number)
-    if found is None or not (found.lines or found.corrections):
+    if found is None:
         raise Http404
     return found
 
@@ -155,7 +143,6 @@ def _page(
         "statements": [
             (row, money.total(row.lines, "cost"), money.total(row.corrections, "cost"))
             for row in queries.list_statements(visible=visible)
-            if row.lines or row.corrections
         ],
         "may_close": may_close,
         "outstanding": money.outstanding(now=now) if may_close else {},

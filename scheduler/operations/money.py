@@ -98,6 +98,18 @@ def warn(
     return True
 
 
+def require_closer(authority: Authority) -> None:
+    """Let only those pass who may close a month.
+
+    Raises:
+        NotPermitted: only system admins.
+    """
+    if not authority.may(Action.NODES):
+        raise NotPermitted(
+            "Only a system admin may close a month. Ask one.", code="months_are_for_admins"
+        )
+
+
 @transaction.atomic
 def close_month(
     *,
@@ -114,10 +126,7 @@ def close_month(
         NotPermitted: only system admins.
         StateRefused: no month, or it or a later one is closed.
     """
-    if not authority.may(Action.NODES):
-        raise NotPermitted(
-            "Only a system admin may close a month. Ask one.", code="months_are_for_admins"
-        )
+    require_closer(authority)
     cluster = models.Cluster.objects.locked()
     if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
         raise StateRefused(

@@ -80,13 +80,20 @@ def _row(
 
 def list_statements(*, visible: Visibility) -> tuple[StatementRow, ...]:
     """Return the closed months, the newest first."""
-    return tuple(_cut(row, visible) for row in models.Statement.objects.order_by("-number"))
+    found = (_cut(row, visible) for row in models.Statement.objects.order_by("-number"))
+    return tuple(row for row in found if _is_told(row, visible))
 
 
 def read_statement(*, visible: Visibility, number: int) -> StatementRow | None:
-    """Return one closed month, or None."""
+    """Return one closed month, or None where there is none for the reader."""
     row = models.Statement.objects.filter(number=number).first()
-    return None if row is None else _cut(row, visible)
+    found = None if row is None else _cut(row, visible)
+    return found if found is not None and _is_told(found, visible) else None
+
+
+def _is_told(row: StatementRow, visible: Visibility) -> bool:
+    """Test whether a month is the reader's: it has a line of theirs, or they see the whole cluster."""
+    return visible.cluster or bool(row.lines or row.corrections)
 
 
 def _cut(row: models.Statement, visible: Visibility) -> StatementRow:

@@ -24,6 +24,7 @@ STREAMED = (
     "/api/v1/decisions/stream",
     "/api/v1/reports/consumption.csv",
     "/api/v1/reports/intervals.csv",
+    "/api/v1/reports/statements/{number}.csv",
 )
 walked = schema.exclude(path=list(STREAMED))
 

@@ -81,3 +81,37 @@ def test_what_draining_would_do_is_told_to_who_may_drain(api, api_of):
     assert api.get(f"/nodes/{node.pk}/drain-preview").status_code == 200
     refused = api_of(Role.RESEARCHER).get(f"/nodes/{node.pk}/drain-preview")
     assert (refused.status_code, refused.json()["code"]) == (403, "nodes_are_for_admins")
+
+
+def test_a_draft_is_replayed_one_at_a_time_and_read_by_who_asked(api, api_of, project):
+    row = {"level": "project", "id": project("nlp-lab").pk, "quota_mgpu": 1_000}
+    made = api.post("/quotas/replays", {"rows": [row], "days": 7})
+    assert made.status_code == 201, made.content
+    replay = made.json()
+    assert (replay["status"], replay["days"], replay["names"]) == ("queued", 7, ["nlp-lab"])
+    # Another one waits for it, and a draft that changes nothing is none
+    busy = api.post("/quotas/replays", {"rows": [row], "days": 30})
+    assert (busy.status_code, busy.json()["problems"][0]["code"]) == (409, "replay_at_work")
+    nothing = api.post("/quotas/replays", {"rows": [{"level": "project", "id": row["id"]}]})
+    assert nothing.json()["problems"][0]["code"] == "nothing_to_replay"
+    # It is found by who asked; of others only who sees the whole cluster does
+    assert api.get(f"/quotas/replays/{replay['id']}").json() == replay
+    assert [each["id"] for each in api.get("/quotas/replays").json()["items"]] == [replay["id"]]
+    other = api_of("project_admin")
+    assert other.get(f"/quotas/replays/{replay['id']}").status_code == 404
+    assert other.get("/quotas/replays").json()["total"] == 0
+    refused = other.post("/quotas/replays", {"rows": [row]})
+    assert (refused.status_code, refused.json()["code"]) == (403, "project_quota_is_for_admins")
+
+
+def test_a_gpu_tells_its_processes_as_far_as_one_sees_them(api, api_of):
+    booked = models.ReplicaDevice.objects.filter(
+        replica__workload__project__name="vision-lab"
+    ).first()
+    node, index = booked.device.node, booked.device.index
+    found = api.get(f"/nodes/{node.pk}/devices/{index}").json()
+    assert (found["node_name"], found["index"]) == (node.name, index)
+    assert booked.replica.workload.name in [each["workload_name"] for each in found["processes"]]
+    seen = api_of("viewer").get(f"/nodes/{node.pk}/devices/{index}").json()
+    assert "vision-lab" not in [each["project_name"] for each in seen["processes"]]
+    assert api.get(f"/nodes/{node.pk}/devices/9999").status_code == 404
