@@ -51,7 +51,12 @@ def test_how_guarantees_were_kept_is_the_table_of_the_page(api):
     told = api.get(f"/reports/promise?{query}").json()
     page = body_of(api.client.get(f"/reports/consumption.promise.csv?{query}")).decode("utf-8-sig")
     rows = list(csv.DictReader(io.StringIO(page)))
-    steady = ("project", "entitled_requests_waiting", "interruptions_suffered", "work_lost_gpu_hours")
+    steady = (
+        "project",
+        "entitled_requests_waiting",
+        "interruptions_suffered",
+        "work_lost_gpu_hours",
+    )
     assert [{name: line[name] for name in steady} for line in told] == [
         {name: row[name] for name in steady} for row in rows
     ]
