@@ -35,6 +35,16 @@ _MARGIN_S = 5
 LOOK_S = 2.0
 
 
+def name_on(name: str, *, machine: str) -> str:
+    """Return the name of a further node that a machine carries: a scratch pool's, with devices of its own."""
+    return f"{name}@{machine}"
+
+
+def machine_of(node_name: str) -> str:
+    """Return the machine that carries a node: the node itself, unless its name says another."""
+    return node_name.rpartition("@")[2]
+
+
 class Link(Protocol):
     """What carries calls to agents (``link.py``; in tests, one in memory)."""
 
@@ -87,11 +97,12 @@ class RayEngine:
         A node that the head calls dead is silent until its lease is over for certain. One that was
         never seen may have been of a head before this one, and counts from the first question on.
         """
-        if node_name in self._answered:
+        machine = machine_of(node_name)
+        if machine in self._answered:
             return Standing.ANSWERS
-        if node_name in self._alive:
+        if machine in self._alive:
             return Standing.SILENT
-        since_s = self._dead_since_s.setdefault(node_name, self._monotonic())
+        since_s = self._dead_since_s.setdefault(machine, self._monotonic())
         is_over = self._monotonic() - since_s > self._gone_after_s
         return Standing.GONE if is_over else Standing.SILENT
 
@@ -104,7 +115,7 @@ class RayEngine:
 
     def launch(self, spec: LaunchSpec) -> None:
         """Start the replica on its node. Does nothing where this key was launched before."""
-        self._home[spec.key] = spec.node_name
+        self._home[spec.key] = machine_of(spec.node_name)
         self._link.call(self._node(spec.node_name), "launch", spec)
 
     def terminate(self, key: ReplicaKey, *, grace_s: int, reason: str) -> None:
@@ -204,7 +215,7 @@ class RayEngine:
 
     def _node(self, name: str) -> RayNode:
         self._look_for_nodes()
-        node = self._alive.get(name)
+        node = self._alive.get(machine_of(name))
         if node is None:
             raise EngineUnreachable(f"node {name} is not there now")
         return node

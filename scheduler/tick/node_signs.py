@@ -11,6 +11,7 @@ from scheduler.engines.base import LIVE_PHASES, JoinedNode
 from scheduler.operations import nodes as operations
 from scheduler.operations import notices
 from scheduler.operations.authority import SYSTEM, Action
+from scheduler.remote.engine import machine_of
 from scheduler.tick.observations import Observations
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def record(*, observations: Observations, now: datetime) -> None:
     models.Node.objects.filter(pk__in=[node.pk for node in seen]).update(last_seen_at=now)
     back = [node for node in seen if node.state == models.Node.State.LOST]
     dirty = _with_unknown_work(observations) if back else set()
-    clean = [node for node in back if node.name not in dirty]
+    clean = [node for node in back if machine_of(node.name) not in dirty]
     _turn(clean, state=models.Node.State.READY, code="node_back", now=now)
     lost_after = timedelta(seconds=models.Cluster.objects.one().node_lost_after_s)
     lost = [

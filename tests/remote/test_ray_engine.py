@@ -15,7 +15,7 @@ from scheduler.engines.base import (
     Standing,
 )
 from scheduler.remote.agent import NodeAgent, Post
-from scheduler.remote.engine import RayEngine
+from scheduler.remote.engine import RayEngine, name_on
 from scheduler.remote.sampler import RemoteSampler
 from scheduler.telemetry.base import SampleTarget
 from tests.engines.harness import spec, wait_true
@@ -87,6 +87,25 @@ def test_each_replica_runs_on_its_own_node(engine, link):
     # Then each is on the node that was chosen for it, and nowhere else
     assert found == {1: "n1", 2: "n2"}
     assert [seen.key.replica_id for seen in link.agents["n2"].look().observations] == [2]
+
+
+def test_a_scratch_node_is_carried_by_the_machine_that_its_name_says(engine, link):
+    # Given a node of a scratch pool on n2, with devices of its own
+    name = name_on("card-ab12", machine="n2")
+    assert name == "card-ab12@n2"
+    # When a replica is launched there
+    engine.launch(spec(("sh", "-c", "echo here; exec sleep 600"), node_name=name))
+    # Then that machine runs it, and stands for the node: while it answers, and when it does not
+    key = ReplicaKey(1, 1)
+    wait_true(lambda: seen_of(engine, key).pid is not None, what="its pid")
+    assert [seen.key for seen in link.agents["n2"].look().observations] == [key]
+    wait_true(
+        lambda: "here" in engine.read_log(key, offset=0, limit_bytes=99).text, what="its output"
+    )
+    assert engine.standing(name) is Standing.ANSWERS
+    link.deaf.add("n2")
+    engine.observe()
+    assert engine.standing(name) is Standing.SILENT
 
 
 def test_what_joined_tells_its_devices(engine):

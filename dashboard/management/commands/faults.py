@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.launch.postgres import PostgresAway
 from dashboard.management.faults.run import Outcome, carry_out, make_place
-from dashboard.management.faults.schedule import draw
+from dashboard.management.faults.schedule import EVERY_S, draw
 from dashboard.management.own_product import NotStarted
 from scheduler.management.benches.table import machine
 
@@ -36,6 +36,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--seed", type=int, help="the same seed, the same faults at the same times"
         )
+        parser.add_argument(
+            "--every",
+            type=float,
+            default=EVERY_S,
+            help="seconds between two faults, in the mean (12); more where starts take long",
+        )
         parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own")
         parser.add_argument("--keep", type=Path, help="a folder for logs and notes afterwards")
 
@@ -45,7 +51,9 @@ class Command(BaseCommand):
         if not LEAST_S <= seconds <= 24 * 3600:
             raise CommandError(f"--minutes: from {LEAST_S / 60:.2f} to a day")
         seed = secrets.randbelow(10**6) if options["seed"] is None else options["seed"]
-        faults = draw(seed=seed, seconds=seconds)
+        if not options["every"] > 0:
+            raise CommandError("--every: more than 0")
+        faults = draw(seed=seed, seconds=seconds, every_s=options["every"])
         self._say(f"Seed {seed}: {len(faults)} faults in {options['minutes']:g} minutes.")
         began = time.monotonic()
         try:

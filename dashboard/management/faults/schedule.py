@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-#: Seconds between two faults, and before the first and after the last.
-LEAST_APART_S, MOST_APART_S = 6.0, 16.0
-QUIET_S = 5.0
+#: Seconds from one fault to the next, in the mean; and before the first and after the last.
+EVERY_S, QUIET_S = 12.0, 5.0
 
 
 class Kind(StrEnum):
@@ -71,7 +70,7 @@ class Fault:
     choice: float  # 0 to 1: the place in the list of those it may hit
 
 
-def draw(*, seed: int, seconds: float) -> tuple[Fault, ...]:
+def draw(*, seed: int, seconds: float, every_s: float = EVERY_S) -> tuple[Fault, ...]:
     """Return the faults of a run. Each kind comes once before any comes again."""
     random = Random(seed)
     faults: list[Fault] = []
@@ -89,7 +88,7 @@ def draw(*, seed: int, seconds: float) -> tuple[Fault, ...]:
             choice=random.random(),
         )
         faults.append(fault)
-        at_s += random.uniform(LEAST_APART_S, MOST_APART_S)
+        at_s += random.uniform(0.5, 1.5) * every_s
     return tuple(faults)
 
 

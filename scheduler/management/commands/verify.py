@@ -13,12 +13,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from scheduler.management.verify import runner
+from scheduler.management.verify import engines, runner
 from scheduler.management.verify.checks import Check, Result
 from scheduler.management.verify.layout import LAYOUTS
 from scheduler.management.verify.registry import VERIFICATIONS, AlreadyVerifying, alone
 from scheduler.management.verify.scene import SceneNotRemoved
-from scheduler.management.verify.stage import NotRunning, answers, find_address
+from scheduler.management.verify.stage import START_S, NotRunning, answers, find_address
 from scheduler.models import VerificationRun
 from scheduler.operations import verifications
 from scheduler.operations.authority import SYSTEM
@@ -33,12 +33,20 @@ class Command(BaseCommand):
         "product, which is removed afterwards. Without numbers all are run."
     )
 
+    _patience_s = START_S
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "numbers", nargs="*", metavar="NUMBER", help=f"of {', '.join(VERIFICATIONS)}"
         )
         parser.add_argument(
             "--on", choices=sorted(LAYOUTS), default="card", help="one card, or eight devices"
+        )
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=START_S,
+            help="seconds for which what is expected is waited for (40); more on a busy machine",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object instead")
         parser.add_argument("--url", default="", help="address of the product; default: found")
@@ -60,7 +68,13 @@ class Command(BaseCommand):
                 self._carry_out_asked(options["run"])
             else:
                 self._carry_out_named(options)
-        except (AlreadyVerifying, SceneNotRemoved, StateRefused, runner.NotToBeRun) as error:
+        except (
+            AlreadyVerifying,
+            SceneNotRemoved,
+            StateRefused,
+            runner.NotToBeRun,
+            engines.NoNode,
+        ) as error:
             raise CommandError(str(error)) from error
 
     def _clear(self) -> None:
@@ -94,12 +108,13 @@ class Command(BaseCommand):
         url = _given_address(options["url"]) if options["url"] else _address("")
         with alone() as cleared:
             run = runner.ask_for(numbers=numbers, layout=options["on"], url=url, authority=SYSTEM)
+            self._patience_s = options["patience"]
             self._carry_out(run, url=url, cleared=cleared, is_json=options["json"])
 
     def _carry_out(self, run: VerificationRun, *, url: str, cleared: int, is_json: bool) -> None:
         printer = _Printer(command=self, is_json=is_json)
         printer.begin(url=url, layout=run.layout, cleared=cleared)
-        results = runner.carry_out(run=run, url=url, hearer=printer)
+        results = runner.carry_out(run=run, url=url, hearer=printer, patience_s=self._patience_s)
         printer.end(layout=run.layout, results=results)
         if not all(result.passed for result in results):
             raise SystemExit(1)

@@ -15,7 +15,7 @@ import httpx
 import psutil
 
 from scheduler.engines.base import ReplicaKey
-from scheduler.tick import engine_room
+from scheduler.management.verify import engines
 
 #: Given to each workload of a run; its processes carry it in their environment.
 MARKER = "VERIFICATION"
@@ -41,6 +41,7 @@ class Process:
     key: str
     mgpu: int
     port: int
+    host: str = "127.0.0.1"
 
     @property
     def identity(self) -> str:
@@ -94,6 +95,7 @@ def read_processes(run: str) -> Processes:
                 key=environ["TIDEGATE_REPLICA"],
                 mgpu=int(environ.get("TIDEGATE_GPU_MILLI", "0")),
                 port=int(environ.get("PORT", "0")),
+                host=environ.get("HOST", "127.0.0.1"),
             ),
         )
     return Processes(found=tuple(p for ppid, p in marked.values() if ppid not in marked))
@@ -104,7 +106,7 @@ def answers(process: Process | None) -> bool:
     if process is None:
         return False
     try:
-        answer = httpx.get(f"http://127.0.0.1:{process.port}/health", timeout=5)
+        answer = httpx.get(f"http://{process.host}:{process.port}/health", timeout=5)
     except httpx.HTTPError:
         return False
     return answer.status_code == httpx.codes.OK
@@ -112,9 +114,7 @@ def answers(process: Process | None) -> bool:
 
 def read_log(key: str) -> str:
     """Return what a replica has printed, from its engine's files."""
-    chunk = engine_room.engine("local").read_log(
-        ReplicaKey.parse(key), offset=0, limit_bytes=LOG_BYTES
-    )
+    chunk = engines.engine().read_log(ReplicaKey.parse(key), offset=0, limit_bytes=LOG_BYTES)
     return chunk.text
 
 

@@ -15,13 +15,13 @@ from django.db import DatabaseError, connection
 
 from scheduler import models
 from scheduler.engines.base import ReplicaKey
+from scheduler.management.verify import engines
 from scheduler.management.verify.checks import Check, Result
 from scheduler.management.verify.said import to_json
 from scheduler.management.verify.scene import Watcher
 from scheduler.models import VerificationLine
 from scheduler.operations import verifications as operations
 from scheduler.operations.verifications import Line
-from scheduler.tick import engine_room
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class _Output:
     def _read_one(self, key: ReplicaKey) -> list[str]:
         """Return the whole lines that are new; of many the first and the last ones."""
         offset = self._offsets.get(key, 0)
-        chunk = engine_room.engine("local").read_log(key, offset=offset, limit_bytes=LOOK_BYTES)
+        chunk = engines.engine().read_log(key, offset=offset, limit_bytes=LOOK_BYTES)
         whole, newline, _rest = chunk.data.rpartition(b"\n")
         if not newline:
             return []

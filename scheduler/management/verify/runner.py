@@ -9,6 +9,7 @@ from scheduler.management.verify.checks import Check, Result
 from scheduler.management.verify.layout import LAYOUTS
 from scheduler.management.verify.recorder import Recorder
 from scheduler.management.verify.registry import VERIFICATIONS, run_one
+from scheduler.management.verify.stage import START_S
 from scheduler.models import VerificationRun
 from scheduler.operations import verifications as operations
 from scheduler.operations.authority import Authority
@@ -63,7 +64,9 @@ class Hearer:
         """Hear how it ended."""
 
 
-def carry_out(*, run: VerificationRun, url: str, hearer: Hearer) -> list[Result]:
+def carry_out(
+    *, run: VerificationRun, url: str, hearer: Hearer, patience_s: float = START_S
+) -> list[Result]:
     """Carry a run out and return what became of each verification. The caller holds the lock.
 
     A run that is interrupted, cancelled or fails for an unforeseen reason is ended in the tables
@@ -78,7 +81,7 @@ def carry_out(*, run: VerificationRun, url: str, hearer: Hearer) -> list[Result]
     try:
         with Recorder(run_id=run.pk) as recorder:
             results = [
-                _one(run, position, number, url, recorder, hearer)
+                _one(run, position, number, url, recorder, hearer, patience_s)
                 for position, number in enumerate(run.numbers)
             ]
     except KeyboardInterrupt:
@@ -100,6 +103,7 @@ def _one(
     url: str,
     recorder: Recorder,
     hearer: Hearer,
+    patience_s: float,
 ) -> Result:
     hearer.title(number)
     recorder.begin(position)
@@ -109,6 +113,7 @@ def _one(
         layout=LAYOUTS[run.layout],
         on_check=_both(recorder.check, hearer.check),
         watcher=recorder,
+        patience_s=patience_s,
     )
     recorder.end(result)
     hearer.result(result)

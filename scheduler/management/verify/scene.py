@@ -19,6 +19,7 @@ from scheduler import models
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Kind
 from scheduler.engines.base import ReplicaKey
+from scheduler.management.verify import engines
 from scheduler.management.verify.layout import Layout, gpus
 from scheduler.management.verify.readers import MARKER, Processes, read_processes, settle
 from scheduler.management.verify.said import say
@@ -30,7 +31,7 @@ from scheduler.operations.units import create_department, create_project
 from scheduler.queries import pool_state
 from scheduler.queries import workloads as workload_queries
 from scheduler.queries.visibility import SYSTEM as EVERYTHING
-from scheduler.tick import engine_room, run
+from scheduler.tick import run
 from scheduler.tick.verifications import SCRATCH_PREFIX as POOL_PREFIX
 
 log = logging.getLogger(__name__)
@@ -177,7 +178,9 @@ class Scene:
             facts = nodes.NodeFacts(
                 name=self.called(self.layout.name), devices=[device] * self.layout.devices
             )
-            nodes.register_node(pool_id=pool.pk, facts=facts, authority=SYSTEM, now=_now())
+            nodes.register_node(
+                pool_id=pool.pk, facts=engines.place(facts), authority=SYSTEM, now=_now()
+            )
             for unit in units:
                 self._make_unit(unit)
 
@@ -324,7 +327,7 @@ def _remove_files(removed: nodes.RemovedWork) -> None:
 
     The tick lets go of a replica a moment after its row is gone; only then nothing writes there.
     """
-    engine = engine_room.engine("local")
+    engine = engines.engine()
     keys = {ReplicaKey(replica_id=number, attempt=attempt) for number, attempt in removed.replicas}
     settle(
         lambda: keys & {observation.key for observation in engine.observe()},
