@@ -10,12 +10,12 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler import events, models
-from scheduler.core.instants import to_us
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.vocabulary import Level
 from scheduler.operations import audit, notices, quota_rules
 from scheduler.operations.authority import SYSTEM, Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, QuotaConflict, QuotaRefused
+from scheduler.operations.steady_clock import steady_us
 from scheduler.operations.unit_rows import find_department, find_project
 from scheduler.queries.pool_state import PoolRow
 from scheduler.queries.quota_tree import FIELDS, Key, QuotaRow, QuotaTree, read_pool_tree
@@ -337,10 +337,13 @@ def _history(
     now: datetime,
 ) -> None:
     """Close the row of the ledger that was in force and open the next."""
-    at_us = to_us(now)
-    models.QuotaHistory.objects.filter(
+    at_us = steady_us(now)
+    before = models.QuotaHistory.objects.filter(
         department=department, project=project, pool_id=pool_id, to_us__isnull=True
-    ).update(to_us=at_us)
+    ).first()
+    if before is not None:
+        at_us = before.to_us = max(at_us, before.from_us)
+        before.save(update_fields=["to_us"])
     models.QuotaHistory.objects.create(
         department=department,
         project=project,

@@ -6,15 +6,16 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F, Q
+from django.db.models.functions import Greatest
 from django.utils.text import slugify
 
 from scheduler import events, models
-from scheduler.core.instants import to_us
 from scheduler.core.units import format_gpu
 from scheduler.core.vocabulary import END_PHASES, Level, ReplicaPhase
 from scheduler.operations import assets, audit, quota_schedules
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import Problem, QuotaRefused
+from scheduler.operations.steady_clock import steady_us
 from scheduler.operations.unit_rows import find_department, find_project
 
 COLORS = 8
@@ -248,9 +249,9 @@ def _facts(project: models.Project) -> dict[str, object]:
 def _move(project: models.Project, target: models.Department, now: datetime) -> None:
     """Move a project; the ledger counts its quota for the new department from now on."""
     project.department = target
-    at_us = to_us(now)
+    asked_us = steady_us(now)
     for row in models.QuotaHistory.objects.filter(project=project, to_us__isnull=True):
-        row.to_us = at_us
+        at_us = row.to_us = max(asked_us, row.from_us)
         row.save(update_fields=["to_us"])
         row.pk = None
         row.department, row.from_us, row.to_us = target, at_us, None
@@ -258,7 +259,9 @@ def _move(project: models.Project, target: models.Department, now: datetime) -> 
 
 
 def _end_history(now: datetime, **where: object) -> None:
-    models.QuotaHistory.objects.filter(to_us__isnull=True, **where).update(to_us=to_us(now))
+    models.QuotaHistory.objects.filter(to_us__isnull=True, **where).update(
+        to_us=Greatest(F("from_us"), steady_us(now))
+    )
 
 
 def _changed() -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from scheduler import events
 from scheduler.core.instants import to_us
-from scheduler.operations import quota_switches
+from scheduler.operations import quota_switches, steady_clock
 from scheduler.queries import snapshots
 from scheduler.tick import (
     autoscale,
@@ -40,7 +40,7 @@ _keep = snapshots.Keep()
 
 
 def utc_now() -> datetime:
-    """Return the time now. The only clock of the tick; tests pass their own."""
+    """Return the time now: the clock of the tick, which never goes back with it; tests pass their own."""
     return datetime.now(tz=UTC)
 
 
@@ -60,6 +60,7 @@ def run_tick(*, owner: str, clock: Clock = utc_now, linger_s: float = 0.0) -> Ta
     Returns None where another tick is at work. Safe to repeat and to miss: everything it needs is
     in the tables and with the engines.
     """
+    clock = steady_clock.of(clock)
     if not lease.take(owner=owner, now=clock()):
         return None
     try:
