@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -15,6 +16,11 @@ Json = dict[str, Any]
 #: Wide enough for any row.
 PIPE_WIDTH = 400
 Column = tuple[str, Callable[[Json], object]]
+
+
+def moment(instant: str) -> str:
+    """Return an instant of the API in the reader's own time zone, with its offset."""
+    return datetime.fromisoformat(instant).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def rows(found: Sequence[Json], columns: Sequence[Column], *, form: str, empty: str) -> None:

@@ -98,26 +98,39 @@ def list_workloads(own: Session, *, form: str, project: str, search: str, **give
 def describe(own: Session, workload: str, form: str) -> None:
     """Say all about WORKLOAD (id, name or project/name): why it waits, what would make it run."""
     found = own.client.find_workload(workload)
-    ways: list[Json] = []
+    told: Json = {"would_run": [], "estimate": None}
     if found["phase"] == "pending":
-        ways = own.client.call("GET", f"/workloads/{found['id']}/explanation")["would_run"]
+        told = own.client.call("GET", f"/workloads/{found['id']}/explanation")
     if form != "table":
-        own.print({**found, "would_run": ways}, form=form)
+        more = {name: told[name] for name in ("would_run", "estimate")}
+        own.print({**found, **more}, form=form)
         return
     click.echo(f"{found['project']}/{found['name']} ({found['kind']}, id {found['id']})")
-    click.echo(f"  phase       {found['phase']} since {found['since']}")
+    click.echo(f"  phase       {found['phase']} since {shown.moment(found['since'])}")
     click.echo(f"  asks for    {show_gpu(found['asked_mgpu'])} GPU, priority {found['priority']}")
-    click.echo(f"  holds       {show_gpu(found['held_mgpu'])} GPU {found['place']}")
+    click.echo(f"  holds       {show_gpu(found['held_mgpu'])} GPU {found['place']}".rstrip())
     if found["reason"]:
         click.echo(f"  waits       {found['reason']['why']} {found['reason']['runs_when']}")
-    for way in ways:
+    if told["estimate"] is not None:
+        _say_turn(told["estimate"])
+    for way in told["would_run"]:
         count = "other work" if way["interrupts"] is None else way["interrupts"]
         others = f" (interrupts {count})" if way["interrupts_others"] else ""
         click.echo(f"  would run   {way['text']}{others}")
     if found["failure"]:
         click.echo(f"  failure     {found['failure']}")
     for line in found["timeline"][:20]:
-        click.echo(f"  {line['at'][:19]}  {line['text']}")
+        click.echo(f"  {shown.moment(line['at'])}  {line['text']}")
+
+
+def _say_turn(estimate: Json) -> None:
+    """Say where it stands in its project's line, and when it may start where that can be told."""
+    click.echo(
+        f"  turn        number {estimate['position']} of {estimate['waiting']} in its project"
+    )
+    if estimate["soonest"]:
+        soonest, latest = shown.moment(estimate["soonest"]), shown.moment(estimate["latest"])
+        click.echo(f"  may start   {soonest} to {latest}")
 
 
 @click.command()

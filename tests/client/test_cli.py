@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -63,7 +65,17 @@ def test_login_keeps_the_token_for_its_owner_only(typed, live_server, tmp_path, 
     assert said.splitlines()[0] == "lin"
 
 
-def test_submit_list_describe_stop(typed):
+@pytest.fixture
+def in_nepal(monkeypatch):
+    """A reader in a zone that is nobody's default."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_submit_list_describe_stop(typed, in_nepal):
     # Given a preview says that it could never run
     code, said, _ = typed("submit -p bio-fold -n too-wide -g 9 --preview -- python train.py")
     assert code == 0
@@ -81,6 +93,9 @@ def test_submit_list_describe_stop(typed):
     code, said, _ = typed("describe bio-fold/too-wide")
     assert code == 0
     assert "would run   Ask for" in said
+    assert "turn        number " in said
+    # And times are the reader's
+    assert re.search(r"  phase       pending since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+05:45\n", said)
     # And it can be stopped
     code, said, _ = typed("stop too-wide")
     assert (code, said) == (0, "bio-fold/too-wide is being stopped.\n")
