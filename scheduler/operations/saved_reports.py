@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db import transaction
 
@@ -55,7 +56,7 @@ def save_report(
             now=now,
             action="report.save",
             target=made,
-            after={"readers": str(readers), "query": query},
+            after={"readers": str(readers), "query": urlencode(query, doseq=True)},
         )
     return made.pk
 
@@ -193,7 +194,7 @@ def _told_of_schedule(row: models.ReportSchedule) -> dict[str, object]:
     return {
         "every": row.every,
         "zone": row.zone,
-        "query": row.query,
+        "query": urlencode(row.query, doseq=True),
         "mail_to": row.mail_to,
         "readers": str(row.readers),
     }

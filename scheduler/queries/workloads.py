@@ -154,6 +154,9 @@ class WorkloadDetail:
     resumed: Resumed | None
     warns_no_checkpoint: bool
     stop_requested: bool
+    #: Of what listens: where it is asked whether it is ready, and for how long. Empty: it is not asked.
+    readiness_path: str
+    start_timeout_s: int
     replicas: tuple[ReplicaRow, ...]
     timeline: tuple[timeline.TimelineRow, ...] = field(default=())
 
@@ -247,6 +250,8 @@ def read_workload(*, visible: Visibility, workload_id: int) -> WorkloadDetail | 
         resumed=_resumed(row),
         warns_no_checkpoint=_warns(row),
         stop_requested=row.stop_requested,
+        readiness_path=row.readiness_path or ("/health" if row.kind == Kind.INFERENCE else ""),
+        start_timeout_s=row.start_timeout_s,
         replicas=_replicas(row, ended=ended),
         timeline=timeline.list_timeline(visible=visible, workload=row),
     )

@@ -133,3 +133,17 @@ def test_only_who_asked_withdraws(client, asked):
     sign_in(client, "lin")
     act(client, "withdraw", asked)
     assert models.ServeRequest.objects.get().status == "withdrawn"
+
+
+def test_a_service_that_is_starting_says_what_it_is_waited_for(scene, client, admin):
+    service = models.Workload.objects.filter(kind="inference", phase="running").first()
+    models.Workload.objects.filter(pk=service.pk).update(phase="starting", start_timeout_s=90)
+    client.force_login(admin)
+    page = client.get(reverse("workload", args=[service.pk])).content.decode()
+    assert "asked for /health on its PORT until it answers" in page
+    assert "After 90 s" in page
+    # A training is not asked anything
+    trained = models.Workload.objects.filter(kind="training", phase="running").first()
+    models.Workload.objects.filter(pk=trained.pk).update(phase="starting")
+    page = client.get(reverse("workload", args=[trained.pk])).content.decode()
+    assert "on its PORT" not in page

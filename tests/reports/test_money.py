@@ -179,3 +179,21 @@ def test_months_are_those_of_the_clusters_zone(ledger):
     assert (
         money.month_of(now=datetime(2026, 11, 30, 17, tzinfo=UTC), zone="Asia/Taipei") == "2026-12"
     )
+
+
+def test_a_month_in_which_nothing_was_held_has_a_statement_of_nothing(ledger, admin, time_machine):
+    # Given a month before the first work, when it is closed
+    time_machine.move_to(NOW, tick=False)
+    closed = admin.post("/reports/money/close", {"month": "2026-08"}, follow=True)
+    # Then its statement says so, and stands in the list, for who sees the whole cluster
+    assert "Nothing was held in this month." in closed.content.decode()
+    assert 'href="/reports/statements/1"' in admin.get("/reports/money").content.decode()
+    told = admin.get("/api/v1/reports/statements").json()["items"]
+    assert [(row["number"], row["month"], row["cost"]) for row in told] == [(1, "2026-08", "0.00")]
+    # And for others there is none
+    member = User.objects.create_user("mia", password="x")
+    AccessRule.objects.create(user=member, role="researcher", project=ledger.projects["web"])
+    client = Client()
+    client.force_login(member)
+    assert client.get("/reports/statements/1").status_code == 404
+    assert 'href="/reports/statements/1"' not in client.get("/reports/money").content.decode()

@@ -324,6 +324,9 @@ def test_each_report_and_schedule_kept_or_dropped_is_on_record(ledger, admin, pe
         ("report_schedule.drop", "two", "done"),
         ("report_save", "", "refused"),
     ]
+    saved = models.AuditEntry.objects.get(action="report.save", result="done")
+    assert saved.after["readers"] == "me"
+    assert saved.after["query"].startswith("period=7d&")
 
 
 def test_a_list_is_cut_after_the_rights_and_not_before(ledger, admin, people, monkeypatch):
