@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import Any
@@ -22,6 +23,8 @@ WATCH_BUDGETS_EVERY_S = 300
 TEND_EVERY_S = 15
 DELIVER_EVERY_S = 5
 FORGET_EVERY_S = 3600
+
+log = logging.getLogger(__name__)
 
 app = Celery("tidegate")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -101,8 +104,11 @@ def forget_the_task(**_: Any) -> None:
 
 def _leave_sign(key: str) -> None:
     client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
-    with client:
-        client.set(key, int(time.time()), ex=SEEN_FOR_S)
+    try:
+        with client:
+            client.set(key, int(time.time()), ex=SEEN_FOR_S)
+    except redis.RedisError as error:  # it is away; the next sign comes in seconds
+        log.warning("celery.sign.not_left", extra={"key": key, "error": str(error)})
 
 
 @signals.setup_logging.connect

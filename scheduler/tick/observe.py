@@ -214,7 +214,8 @@ def _end(
     replica: models.Replica, *, at: datetime, seen: Observation | None, now: datetime
 ) -> lifecycle.Ended:
     """End a replica: free its devices, close its intervals, keep how it ended."""
-    at = min(max(at, replica.booked_at), now)
+    # An end before the booking is told by a clock that is behind: that it is over now is all it says.
+    at = now if at < replica.booked_at else min(at, now)
     code = (_code_of(seen) if seen is not None else "") or replica.stop_code
     lost = seen is None or seen.phase is EnginePhase.LOST
     if seen is None and replica.launched_at is None:

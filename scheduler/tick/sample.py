@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -42,7 +43,10 @@ def take_if_due(*, observations: Observations, now: datetime) -> bool:
     for name in sorted({replica.node.engine for replica in replicas} & observations.answered):
         own = [replica for replica in replicas if replica.node.engine == name]
         targets = tuple(_target(replica, observations, host_devices) for replica in own)
-        taken = engine_room.sampler(name).sample(targets)
+        # By the clock of the tick, as all of the ledger: that of another machine may differ.
+        taken = [
+            replace(each, sampled_at=now) for each in engine_room.sampler(name).sample(targets)
+        ]
         samples.extend(zip(own, taken, strict=True))
     record_samples(samples=samples)
     use.record(samples=samples)

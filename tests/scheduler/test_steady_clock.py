@@ -98,6 +98,20 @@ def test_work_that_starts_after_a_step_back_holds_its_card_after_the_one_before(
     assert unsound(ticker, after_s=1) == {}
 
 
+def test_what_ran_while_the_clock_lagged_is_charged(ticker):
+    # Given a clock that was put back by a hundred seconds
+    place = places.card().department("d", quota="1").project("p", of="d", quota="1")
+    ticker.settle(ticks=2, seconds=10)
+    ticker.engine.now -= timedelta(seconds=100)
+    # When work runs for twenty seconds by the clock of its machine, which is behind
+    short = place.submit("short", of="p", gpu="1", command=["fake", "after=20"])
+    ticker.settle(ticks=30)
+    assert place.phase("short") == "completed"
+    # Then its interval is not empty, although its end was told as before its booking
+    interval = models.AllocationInterval.objects.get(workload=short)
+    assert interval.to_us > interval.from_us
+
+
 def test_quotas_and_units_can_be_changed_after_a_step_back(ticker):
     # Given guarantees that the ledger counts since just now
     place = places.card().department("d", quota="1").department("e", quota="1")
