@@ -220,6 +220,7 @@ def say(text: str) -> None:
 def read_options() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", default=os.environ.get("HOST", "127.0.0.1"))
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8080")))
     parser.add_argument("--name", default="smollm2", help="the model's name in the API")
     parser.add_argument("--model", choices=["auto", "llama", "ngram"], default="auto")
@@ -233,7 +234,8 @@ def main() -> int:
     """Serve until SIGTERM."""
     options = read_options()
     service = Service(name=options.name)
-    server = Server(("127.0.0.1", options.port), type("Bound", (Handler,), {"service": service}))
+    bound = type("Bound", (Handler,), {"service": service})
+    server = Server((options.host, options.port), bound)
     asked_to_end = threading.Event()
     signal.signal(signal.SIGTERM, lambda _signum, _frame: asked_to_end.set())
     signal.signal(signal.SIGINT, lambda _signum, _frame: asked_to_end.set())

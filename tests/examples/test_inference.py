@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dashboard.launch.ports import free_port
 from scheduler.engines.base import EnginePhase, LaunchSpec, Observation
 from tests.engines import harness
 from tests.engines.harness import (
@@ -46,6 +50,30 @@ def chat(words: str, **more) -> dict:
 def events(response: httpx.Response) -> list[str]:
     lines = response.iter_lines()
     return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has further loopback addresses")
+def test_it_listens_at_the_address_that_it_is_given():
+    # Given a node whose address is not the machine's first one
+    port = free_port(host="127.0.0.3", wanted=0)
+    environment = {**os.environ, "HOST": "127.0.0.3", "PORT": str(port)}
+    process = subprocess.Popen(
+        [sys.executable, str(SERVE), "--model", "ngram"], env=environment, stdout=subprocess.DEVNULL
+    )
+
+    def answers(address: str) -> bool:
+        try:
+            return httpx.get(f"http://{address}:{port}/health", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    # When the service is started there, then it answers there and nowhere else
+    try:
+        harness.wait_true(lambda: answers("127.0.0.3"), what="an answer")
+        assert not answers("127.0.0.1")
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
 
 
 def test_it_is_ready_only_once_its_model_is_loaded(local: LocalHarness):
