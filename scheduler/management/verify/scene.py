@@ -88,6 +88,7 @@ class Scene:
     edit: Edit
     pool_name: str
     pool_id: int = 0
+    node_name: str = ""
     departments: dict[str, int] = field(default_factory=dict)
     projects: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
@@ -178,9 +179,9 @@ class Scene:
             facts = nodes.NodeFacts(
                 name=self.called(self.layout.name), devices=[device] * self.layout.devices
             )
-            nodes.register_node(
-                pool_id=pool.pk, facts=engines.place(facts), authority=SYSTEM, now=_now()
-            )
+            facts = engines.place(facts)
+            nodes.register_node(pool_id=pool.pk, facts=facts, authority=SYSTEM, now=_now())
+            self.node_name = facts.name
             for unit in units:
                 self._make_unit(unit)
 

@@ -75,7 +75,7 @@ def read(process: Process | None, source: Defined) -> tuple[str, str]:
 def read_processes_of_devices(stage: Stage) -> dict[int, Shown]:
     """Return what the pages of the run's GPUs list, by process number."""
     found: dict[int, Shown] = {}
-    node_name = stage.scene.called(stage.layout.name)
+    node_name = stage.scene.node_name
     for index in range(stage.layout.devices):
         page = stage.browser.read("device", node_name, index).text
         for pid, granted, used in _ROW.findall(page):
