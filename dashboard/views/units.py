@@ -18,6 +18,7 @@ from reports.money import BudgetLine, budget_lines
 from reports.unit_now import tell_now
 from reports.unit_page import make_unit_page
 from scheduler.core.vocabulary import Level
+from scheduler.operations.authority import Action, Authority
 from scheduler.queries import former_names, idle_holdings, units, usage_names, workloads
 from scheduler.queries.overview import read_overview
 from scheduler.queries.pool_state import list_pools
@@ -79,6 +80,13 @@ def _budget(visible: Visibility, unit: UnitRow, now: datetime) -> BudgetLine | N
     )
 
 
+def _may_change(authority: Authority, unit: UnitRow) -> bool:
+    """Test whether the reader changes the unit's quota: in the quota editor, not here."""
+    if unit.level is Level.DEPARTMENT:
+        return authority.may(Action.DEPARTMENT_QUOTA, department_id=unit.id)
+    return authority.may(Action.PROJECT_QUOTA, project_id=unit.id, department_id=unit.department_id)
+
+
 def _as_it_is_now(
     request: HttpRequest, visible: Visibility, unit: UnitRow, now: datetime
 ) -> dict[str, object]:
@@ -101,6 +109,7 @@ def _as_it_is_now(
         None,
     )
     context: dict[str, object] = {
+        "view_only": not _may_change(signed_in.authority(request), unit),
         "pools": pools,
         "rules": rules,
         "members": list_members(

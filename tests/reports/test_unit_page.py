@@ -150,3 +150,24 @@ def test_a_member_of_one_project_reads_of_no_other_there(lab):
     assert "dev-train holds" in html
     for name in lab.keys() - {"dev-train"}:
         assert name not in html
+
+
+def test_who_may_not_change_a_units_quota_reads_that_it_is_for_viewing_only(ledger):
+    research, dev = ledger.projects["research"], ledger.departments["dev"]
+    mia = User.objects.create_user("mia", password="x")
+    AccessRule.objects.create(user=mia, role="researcher", project=research)
+    dan = User.objects.create_user("dan", password="x")
+    AccessRule.objects.create(user=dan, role="department_admin", department=dev)
+    root = User.objects.create_superuser("root", password="x")
+    pages = (f"/projects/{research.slug}", f"/departments/{dev.slug}")
+    told = {
+        (user.username, path.split("/")[1]): "View only" in answer.content.decode()
+        for user in (mia, dan, root)
+        for path in pages
+        if (answer := client_of(user).get(path)).status_code == 200
+    }
+    assert told[("mia", "projects")]
+    assert not told[("dan", "projects")]
+    assert told[("dan", "departments")]
+    assert not told[("root", "projects")]
+    assert not told[("root", "departments")]
