@@ -190,7 +190,8 @@ def _record_running(replica: models.Replica, seen: Observation) -> None:
     before = _facts(replica)
     if replica.phase == ReplicaPhase.STARTING:
         replica.phase = ReplicaPhase.RUNNING
-        replica.running_at = seen.ready_at or seen.started_at or seen.last_seen_at
+        told = seen.ready_at or seen.started_at or seen.last_seen_at
+        replica.running_at = max(told, replica.booked_at)  # the machine's clock may be behind
         ledger.note_running(replica=replica)
         traces.tell_start(replica)
     if _facts(replica) != before:

@@ -110,6 +110,7 @@ def test_what_ran_while_the_clock_lagged_is_charged(ticker):
     # Then its interval is not empty, although its end was told as before its booking
     interval = models.AllocationInterval.objects.get(workload=short)
     assert interval.to_us > interval.from_us
+    assert interval.running_us >= interval.from_us
 
 
 def test_quotas_and_units_can_be_changed_after_a_step_back(ticker):
