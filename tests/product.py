@@ -195,6 +195,7 @@ def prepared_data(tmp_path_factory):
     # Where nobody is, the next start fills the tables, with a demonstration too.
     with closing(sqlite3.connect(product.data / "tidegate.sqlite3")) as database, database:
         database.execute("DELETE FROM access_user")
+        database.execute("DELETE FROM sqlite_sequence WHERE name = 'access_user'")
     return product.data
 
 

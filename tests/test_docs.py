@@ -118,10 +118,19 @@ def test_translated_pages_have_the_commands_and_parts_of_the_english(name):
     assert [block.text for block in blocks_of(chinese) if block.language == "sh"] == [
         block.text for block in blocks_of(english) if block.language == "sh"
     ]
-    heads = [
-        re.findall(r"^#+", page.read_text(encoding="utf-8"), re.M) for page in (english, chinese)
-    ]
-    assert heads[0] == heads[1]
+    shapes = [_shape(page.read_text(encoding="utf-8")) for page in (english, chinese)]
+    assert shapes[0] == shapes[1]
+
+
+def _shape(text):
+    """Return the headings, rows of tables, points of lists and links of a page, by their number."""
+    text = re.sub(r"```.*?```", "", text, flags=re.S)
+    return (
+        re.findall(r"^#+", text, re.M),
+        len(re.findall(r"^\|", text, re.M)),
+        len(re.findall(r"^(?:\* |\d+\. )", text, re.M)),
+        sorted(re.findall(r"\]\(([^)]+)\)", text)),
+    )
 
 
 def test_every_reason_to_wait_is_in_the_rules():
