@@ -10,7 +10,7 @@ from celery import signals
 from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import override
-from redis import Redis
+from redis import Redis, RedisError
 
 from scheduler.queries import history
 from scheduler.queries.phrases import plain
@@ -31,9 +31,15 @@ def tell_news(*, task: Any = None, **_: Any) -> None:
     """Log the decisions that came since the last tick of any process."""
     if task is None or task.name != TICK:
         return
-    with Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
-        for sentence in _untold(client):
-            log.info("decision", extra={"said": sentence})
+    client = Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    try:
+        with client:
+            sentences = _untold(client)
+    except RedisError as error:  # it is away: they are told after the next tick
+        log.warning("news.not_told", extra={"error": str(error)})
+        return
+    for sentence in sentences:
+        log.info("decision", extra={"said": sentence})
 
 
 def _untold(client: Redis) -> list[str]:

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 #: By how much a clock may lag before that is worth a warning: machines of a cluster differ a little.
 WORTH_A_WORD = timedelta(seconds=5)
+#: By how much it lagged when this process last looked: while it catches up that is no news.
+_behind_before: dict[str, timedelta] = {}
 
 
 class SteadyClock:
@@ -48,8 +50,10 @@ class SteadyClock:
 def of(wall: Callable[[], datetime]) -> SteadyClock:
     """Return a clock that goes on from what the tables know."""
     known = written_until()
-    if known is not None and wall() < known - WORTH_A_WORD:
-        log.warning("clock.was_put_back", extra={"behind_s": int((known - wall()).total_seconds())})
+    behind = timedelta(0) if known is None else max(timedelta(0), known - wall())
+    if behind > max(WORTH_A_WORD, _behind_before.get("wall", timedelta(0))):
+        log.warning("clock.was_put_back", extra={"behind_s": int(behind.total_seconds())})
+    _behind_before["wall"] = behind
     return SteadyClock(wall=wall, not_before=known)
 
 
