@@ -83,6 +83,6 @@ class Follower {
 
   #show(changed) {
     this.map.update(changed);
-    if (changed.has("wl") || changed.has("pr") || changed.has("nodes")) showLegend(this.root.querySelector("[data-legend]"), this.store, this.map, "project");
+    if (changed.has("wl") || changed.has("pr") || changed.has("nodes")) showLegend(this.root.querySelector("[data-legend]"), [this.store], [this.map], "project");
   }
 }

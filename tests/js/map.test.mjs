@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { densityFor, layout } from "../../static/js/live/geometry.js";
+import { groupsOf } from "../../static/js/live/legend.js";
 import { makeDepartments, makeNames } from "../../static/js/live/names.js";
+import { SidePanel } from "../../static/js/live/side.js";
 
 test("a tall map stands in stacks where there is room, and every node has its place", () => {
   const sizes = layout(125, 8, 1400, { wide: true, tall: 500 });
@@ -42,4 +44,25 @@ test("a department and a project of one number are told apart", () => {
   const found = makeDepartments(store())();
   assert.equal(found.get(3).name, "Research");
   assert.equal(found.get(4).name, "Production");
+});
+
+test("the legend of several maps names what any of them holds, each once", () => {
+  const other = store();
+  other.parts.wl = { 9: ["scan", 5, "workspace", 0, 1, null], 10: ["probe-2", 3, "training", 0, 1, null] };
+  other.parts.pr = { 3: ["nlp-lab", 6], 5: ["bio-fold", 7] };
+  const names = (color) => groupsOf([store(), other], color).map(([, name]) => name);
+  assert.deepEqual(names("project"), ["nlp-lab", "prod", "bio-fold"]);
+  assert.equal(groupsOf([store(), other], "type").length, 3);
+});
+
+test("a panel whose map was laid anew hears no more keys", () => {
+  const keys = new EventTarget();
+  globalThis.addEventListener = keys.addEventListener.bind(keys);
+  const closed = [];
+  const laid = new AbortController();
+  const panels = ["old", "new"].map((name) => new SidePanel({ hidden: false }, store(), () => ({}), () => closed.push(name), name === "old" ? { signal: laid.signal } : {}));
+  for (const panel of panels) panel.at = {};
+  laid.abort();
+  keys.dispatchEvent(Object.assign(new Event("keydown"), { key: "Escape" }));
+  assert.deepEqual(closed, ["new"]);
 });

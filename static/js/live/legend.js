@@ -4,18 +4,22 @@ import { el } from "../lib/dom.js";
 import { gettext } from "../lib/i18n.js";
 import { KIND_HUES, colorClass, kindName, makeDepartments } from "./names.js";
 
-/** Fill the legend for a color mode; its chips isolate on the map, or on all of several. */
-export function showLegend(host, store, map, color) {
+/** Fill the legend for a color mode from all stores shown; its chips isolate on all of their maps. */
+export function showLegend(host, stores, maps, color) {
   if (color === "util") {
     host.replaceChildren(el("div", { class: "keys heat" }, el("span", {}, `${gettext("Utilization")} 0%`), el("i", { class: "ramp" }), el("span", {}, "100%"), ...keys(["over", "free"])));
     return;
   }
-  const maps = Array.isArray(map) ? map : [map];
-  const chips = groups(store, color).map((group) => chip(group, maps, () => showLegend(host, store, map, color)));
-  host.replaceChildren(...chips, el("div", { class: "keys" }, ...keys(["used", "idle", "over", "free", "evict", ...foreign(store)])));
+  const chips = groupsOf(stores, color).map((group) => chip(group, maps, () => showLegend(host, stores, maps, color)));
+  host.replaceChildren(...chips, el("div", { class: "keys" }, ...keys(["used", "idle", "over", "free", "evict", ...foreign(stores)])));
 }
 
-/** What holds something, by what the colors tell apart: `[key, name, hue]`. */
+/** What holds something in any of the stores, each once: `[key, name, hue]`. */
+export function groupsOf(stores, color) {
+  return [...new Map(stores.flatMap((store) => groups(store, color)).map((group) => [group[0], group])).values()];
+}
+
+/** What holds something in one, by what the colors tell apart: `[key, name, hue]`. */
 function groups(store, color) {
   const work = Object.values(store.parts.wl);
   if (color === "type") {
@@ -41,8 +45,8 @@ function chip([key, name, hue], maps, again) {
   return node;
 }
 
-function foreign(store) {
-  return store.parts.frame?.partial ? ["foreign"] : [];
+function foreign(stores) {
+  return stores.some((store) => store.parts.frame?.partial) ? ["foreign"] : [];
 }
 
 function keys(names) {

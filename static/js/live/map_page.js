@@ -27,6 +27,8 @@ class MapPage {
     this.asTable = root.dataset.table === "1";
     this.pools = embedded("map-state").map(({ pool, parts }) => ({ pool, store: new Store(parts) }));
     this.sections = [];
+    /** Ends the listeners of the sections that stand, when others take their place. */
+    this.laid = new AbortController();
   }
 
   start() {
@@ -46,6 +48,8 @@ class MapPage {
   /** One section for each group: a pool, a department, or all in one. */
   #lay() {
     const groups = this.root.querySelector("[data-groups]");
+    this.laid.abort();
+    this.laid = new AbortController();
     this.sections = this.pools.flatMap(({ pool, store }) => {
       if (this.asked.group === "department") return departmentsOf(store).map((each) => new Section(this, store, { title: each.name, department: each.id }));
       return [new Section(this, store, { title: this.asked.group === "pool" ? pool : "" })];
@@ -82,7 +86,7 @@ class MapPage {
     const gpus = this.pools.reduce((sum, { store }) => sum + store.parts.nodes.reduce((all, node) => all + node[6].length, 0), 0);
     const words = [format(ngettext("%(n)s node", "%(n)s nodes", nodes), { n: nodes }), format(ngettext("%(n)s GPU", "%(n)s GPUs", gpus), { n: gpus })];
     text(this.root.querySelector('[data-bind="map-about"]'), words.join(gettext(", ")));
-    showLegend(this.root.querySelector("[data-legend]"), this.pools[0].store, this.sections.map((each) => each.map), this.asked.color);
+    showLegend(this.root.querySelector("[data-legend]"), this.pools.map(({ store }) => store), this.sections.map((each) => each.map), this.asked.color);
   }
 
   #controls() {
@@ -154,7 +158,7 @@ class Section {
     const only = this.department === null ? null : (wid) => this.departments().get(this.store.parts.wl[wid]?.[1])?.id === this.department;
     this.map = new ClusterMap(this.host, this.store, { density: asked.density, wide: true, color: asked.color, only });
     this.map.setColor(asked.color);
-    this.side = new SidePanel(root.querySelector("[data-side]"), this.store, this.map.names, () => this.map.select(null));
+    this.side = new SidePanel(root.querySelector("[data-side]"), this.store, this.map.names, () => this.map.select(null), { signal: this.page.laid.signal });
     this.map.onHover = makeTooltip(root.querySelector("[data-tip]"), this.store, this.map.names);
     this.map.onPick = (at) => {
       this.map.onHover(null, 0, 0);

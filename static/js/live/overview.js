@@ -94,7 +94,7 @@ class Page {
     const gpus = nodes.reduce((sum, node) => sum + node[6].length, 0);
     const words = [format(ngettext("%(n)s node", "%(n)s nodes", nodes.length), { n: nodes.length }), format(ngettext("%(n)s GPU", "%(n)s GPUs", gpus), { n: gpus })];
     text(this.root.querySelector('[data-bind="map-about"]'), words.join(gettext(", ")));
-    showLegend(this.root.querySelector("[data-legend]"), this.store, this.map, this.color);
+    showLegend(this.root.querySelector("[data-legend]"), [this.store], [this.map], this.color);
   }
 
   #details() {

@@ -6,15 +6,23 @@ import { gettext } from "../lib/i18n.js";
 import { business, standing } from "./names.js";
 
 export class SidePanel {
-  constructor(node, store, names, onClose) {
+  /**
+   * @param {HTMLElement} node
+   * @param {{parts: any}} store
+   * @param {Function} names
+   * @param {() => void} onClose
+   * @param {{signal?: AbortSignal}} options `signal`: ends its listener, where a panel takes the place of another
+   */
+  constructor(node, store, names, onClose, { signal } = {}) {
     this.node = node;
     this.store = store;
     this.names = names;
     this.onClose = onClose;
     this.at = null;
-    addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !node.hidden) this.close();
-    });
+    const onKey = (event) => {
+      if (event.key === "Escape" && this.at) this.close();
+    };
+    addEventListener("keydown", onKey, { signal });
   }
 
   open(at) {
