@@ -218,9 +218,10 @@ class EstimateOut(Schema):
     """Where it stands in its project's line, and a range for its start.
 
     Without an honest range ``soonest`` and ``latest`` are null and ``why_not`` says why: ``few_samples``
-    (fewer than ten past runs to go by), ``no_end`` (it hangs on work without a known end), ``too_many`` (the pool
-    is too large to try it out), ``hidden`` (it would tell what others hold, which the caller may not see).
-    ``ahead_in_department`` is null where the caller does not see the department. Of ``judged`` earlier ranges ``hits`` held the start that came.
+    (fewer than ten past runs to go by), ``no_end`` (it hangs on work without a known end), ``too_many``
+    (the pool is too large to try it out), ``hidden`` (it would tell what others hold, which the caller
+    may not see). ``ahead_in_department`` is null where the caller does not see the department. Of
+    ``judged`` earlier ranges ``hits`` held the start that came.
     """
 
     position: int
