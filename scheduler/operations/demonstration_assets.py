@@ -1,20 +1,27 @@
-"""What a demonstration defines of assets: one data source, one environment and one template to look at."""
+"""What a demonstration defines of assets: a data source, and two environments with a template each."""
 
 from __future__ import annotations
 
 import io
+import shlex
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
 
+from scheduler import models
 from scheduler.core.vocabulary import AssetKind, Kind
 from scheduler.operations import asset_files, assets
 from scheduler.operations.authority import Authority
 from scheduler.operations.submissions import Submission
 
 SOURCE, ENVIRONMENT, TEMPLATE = "examples", "digits", "train-digits"
+NOTEBOOKS = "jupyterlab"
+#: A workspace with a page; its files are in its own folder.
+JUPYTER = (
+    "jupyter lab --no-browser --ip=127.0.0.1 --port={port} --ServerApp.base_url={path} --ServerApp.root_dir=."
+)
 
 
 def define(*, authority: Authority, now: datetime) -> None:
@@ -40,35 +47,85 @@ def define(*, authority: Authority, now: datetime) -> None:
         authority=authority,
         now=now,
     )
-    environment = assets.create_asset(
+    training = _environment(
+        name=ENVIRONMENT,
+        description="Trains a classifier of handwritten digits from the data source",
+        command=["python", f"{SOURCE}/training/train_digits.py", "--epochs", "300"],
+        authority=authority,
+        now=now,
+    )
+    _template(
+        name=TEMPLATE,
+        description="A training of 0.09 of a GPU; only a name is missing",
+        submission=Submission(
+            name="",
+            kind=Kind.TRAINING,
+            command=[],
+            request_mgpu=90,
+            environment_id=training.pk,
+            source_ids=[source.pk],
+        ),
+        authority=authority,
+        now=now,
+    )
+    notebooks = _environment(
+        name=NOTEBOOKS,
+        description="JupyterLab, opened from its page; the node needs it: pip install jupyterlab",
+        command=shlex.split(JUPYTER),
+        readiness_path="{path}api",
+        authority=authority,
+        now=now,
+    )
+    _template(
+        name=NOTEBOOKS,
+        description="A workspace of 0.05 of a GPU with JupyterLab; only a name is missing",
+        submission=Submission(
+            name="",
+            kind=Kind.WORKSPACE,
+            command=[],
+            request_mgpu=50,
+            environment_id=notebooks.pk,
+        ),
+        authority=authority,
+        now=now,
+    )
+
+
+def _environment(
+    *,
+    name: str,
+    description: str,
+    command: list[str],
+    authority: Authority,
+    now: datetime,
+    readiness_path: str = "",
+) -> models.Asset:
+    return assets.create_asset(
         kind=AssetKind.ENVIRONMENT,
         draft=assets.AssetDraft(
-            name=ENVIRONMENT,
-            description="Trains a classifier of handwritten digits from the data source",
+            name=name,
+            description=description,
             definition={
-                "command": ["python", f"{SOURCE}/training/train_digits.py", "--epochs", "300"],
+                "command": command,
                 "env": {"PYTHONUNBUFFERED": "1"},
                 "working_dir": "",
-                "readiness_path": "",
+                "readiness_path": readiness_path,
                 "start_timeout_s": 600,
             },
         ),
         authority=authority,
         now=now,
     )
-    submission = Submission(
-        name="",
-        kind=Kind.TRAINING,
-        command=[],
-        request_mgpu=90,
-        environment_id=environment.pk,
-        source_ids=[source.pk],
-    )
+
+
+def _template(
+    *, name: str, description: str, submission: Submission, authority: Authority, now: datetime
+) -> None:
     assets.create_asset(
         kind=AssetKind.TEMPLATE,
         draft=assets.AssetDraft(
-            name=TEMPLATE,
-            description="A training of 0.09 of a GPU; only a name is missing",
+            name=name,
+            description=description,
             definition={"submission": asdict(submission), "scaling": {}},
         ),
         authority=authority,
