@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -13,18 +13,16 @@ from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.queries import decision_steps, decision_words, history, workloads
 
+#: Newer decisions are counted up to here.
+MOST_NEWER = 99
+
 
 @login_required
 @require_GET
 def decisions(request: HttpRequest) -> HttpResponse:
     """Answer what was decided, the newest first."""
     visible = signed_in.visible_to(request)
-    verb = request.GET.get("verb", "")
-    wanted = history.DecisionFilter(
-        verb=verb if verb in decision_words.VERB_TONES else "",
-        project_id=optional_int(request.GET.get("project")),
-        before_id=optional_int(request.GET.get("before")),
-    )
+    wanted = _wanted(request)
     rows = history.list_decisions(visible=visible, wanted=wanted)
     return render(
         request,
@@ -37,6 +35,19 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "projects": workloads.list_projects(visible=visible),
         },
     )
+
+
+@login_required
+@require_GET
+def newer(request: HttpRequest) -> JsonResponse:
+    """Answer how many decisions of the same filters came after one; ``more`` where not all were counted."""
+    found = history.count_decisions_after(
+        visible=signed_in.visible_to(request),
+        wanted=_wanted(request),
+        after_id=optional_int(request.GET.get("after")) or 0,
+        most=MOST_NEWER + 1,
+    )
+    return JsonResponse({"newer": min(found, MOST_NEWER), "more": found > MOST_NEWER})
 
 
 @login_required
@@ -56,4 +67,13 @@ def decision(request: HttpRequest, decision_id: int) -> HttpResponse:
             "as_text": decision_steps.as_text(row, at=at),
             "on_map": row.verb in decision_steps.ON_MAP,
         },
+    )
+
+
+def _wanted(request: HttpRequest) -> history.DecisionFilter:
+    verb = request.GET.get("verb", "")
+    return history.DecisionFilter(
+        verb=verb if verb in decision_words.VERB_TONES else "",
+        project_id=optional_int(request.GET.get("project")),
+        before_id=optional_int(request.GET.get("before")),
     )

@@ -1,4 +1,4 @@
-"""Workloads: the table, one in full, submit, stop, start and delete."""
+"""One workload: in full, stop, start, its priority and delete."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import output, problems, words
+from dashboard import output, problems
 from dashboard.downloads import streamed
 from dashboard.forms.priority import PriorityForm
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
-from dashboard.views.submit import open_projects
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase
 from scheduler.engines.base import EngineError
 from scheduler.operations import submissions
@@ -29,39 +28,6 @@ from scheduler.queries import assets as asset_queries
 from scheduler.queries import estimates, outputs, progress, remedies, workspaces
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
-
-
-@login_required
-@require_GET
-def workloads(request: HttpRequest) -> HttpResponse:
-    """Answer the table; every filter stands in the address."""
-    visible = signed_in.visible_to(request)
-    phase = request.GET.get("state", "")
-    kind = request.GET.get("type", "")
-    wanted = queries.WorkloadFilter(
-        project_id=optional_int(request.GET.get("project")),
-        phase=phase if phase in set(Phase) else "",
-        kind=kind if kind in set(Kind) else "",
-        text=request.GET.get("q", "").strip()[:100],
-        idle=request.GET.get("idle") == "1",
-        owner=request.GET.get("owner", "").strip()[:150],
-        after=request.GET.get("after", "")[:300],
-    )
-    page = queries.list_workloads(
-        visible=visible, pool_name=request.GET.get("pool", ""), wanted=wanted
-    )
-    return render(
-        request,
-        "dashboard/workloads.html",
-        {
-            "page": page,
-            "wanted": wanted,
-            "projects": queries.list_projects(visible=visible),
-            "phases": [(p.value, words.phase_name(p)) for p in Phase],
-            "kinds": [(k.value, words.kind_name(k)) for k in Kind],
-            "may_submit": bool(open_projects(request)),
-        },
-    )
 
 
 @login_required

@@ -69,7 +69,8 @@ def find_environment_problems(definition: Mapping[str, object]) -> list[Problem]
             )
         )
     readiness_path = str(definition.get("readiness_path", ""))
-    if readiness_path and not readiness_path.startswith("/"):
+    # {path} is a workspace's own path, which begins with one.
+    if readiness_path and not readiness_path.startswith(("/", "{path}")):
         problems.append(_problem("readiness_path", "bad_path", "Begin the path with a slash."))
     timeout_s = definition.get("start_timeout_s", 600)
     if not isinstance(timeout_s, int) or not 1 <= timeout_s <= MAX_TIMEOUT_S:

@@ -19,9 +19,8 @@ from scheduler.operations.submissions import Submission
 SOURCE, ENVIRONMENT, TEMPLATE = "examples", "digits", "train-digits"
 NOTEBOOKS = "jupyterlab"
 #: A workspace with a page; its files are in its own folder.
-JUPYTER = (
-    "jupyter lab --no-browser --ip=127.0.0.1 --port={port} --ServerApp.base_url={path} --ServerApp.root_dir=."
-)
+JUPYTER = "jupyter lab --no-browser --ip=127.0.0.1 --port={port} --ServerApp.root_dir=."
+JUPYTER_PATH = "--ServerApp.base_url={path}"
 
 
 def define(*, authority: Authority, now: datetime) -> None:
@@ -71,7 +70,7 @@ def define(*, authority: Authority, now: datetime) -> None:
     notebooks = _environment(
         name=NOTEBOOKS,
         description="JupyterLab, opened from its page; the node needs it: pip install jupyterlab",
-        command=shlex.split(JUPYTER),
+        command=[*shlex.split(JUPYTER), JUPYTER_PATH],
         readiness_path="{path}api",
         authority=authority,
         now=now,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from scheduler import models
@@ -78,19 +79,21 @@ def list_decisions(
     *, visible: Visibility, pool_id: int | None = None, wanted: DecisionFilter
 ) -> tuple[DecisionRow, ...]:
     """Return the newest decisions about the reader's projects. Two queries."""
-    rows = models.Decision.objects.filter(visible.projects(prefix="project__"))
+    rows = _filtered(visible, wanted)
     if pool_id is not None:
         rows = rows.filter(pool_id=pool_id)
-    if wanted.verb:
-        rows = rows.filter(verb=wanted.verb)
-    if wanted.project_id is not None:
-        rows = rows.filter(project_id=wanted.project_id)
-    if wanted.before_id is not None:
-        rows = rows.filter(id__lt=wanted.before_id)
     rows = rows.select_related("workload", "project__department").prefetch_related(
         "parties__workload", "parties__project"
     )
     return tuple(_decision(row, visible=visible) for row in rows.order_by("-id")[: wanted.limit])
+
+
+def count_decisions_after(
+    *, visible: Visibility, wanted: DecisionFilter, after_id: int, most: int
+) -> int:
+    """Return how many were decided after a decision, as filtered; no more than ``most`` are counted."""
+    rows = _filtered(visible, wanted).filter(id__gt=after_id)
+    return rows.order_by("-id")[:most].count()
 
 
 def list_decisions_after(
@@ -126,6 +129,17 @@ def read_decision(*, visible: Visibility, decision_id: int) -> DecisionRow | Non
         places=places_of(row.params) if row.params.get("placements") else "",
         shortfall_mgpu=int_of(row.params, "shortfall_mgpu"),
     )
+
+
+def _filtered(visible: Visibility, wanted: DecisionFilter) -> QuerySet[models.Decision]:
+    rows = models.Decision.objects.filter(visible.projects(prefix="project__"))
+    if wanted.verb:
+        rows = rows.filter(verb=wanted.verb)
+    if wanted.project_id is not None:
+        rows = rows.filter(project_id=wanted.project_id)
+    if wanted.before_id is not None:
+        rows = rows.filter(id__lt=wanted.before_id)
+    return rows
 
 
 def _decision(row: models.Decision, *, visible: Visibility) -> DecisionRow:

@@ -37,6 +37,14 @@ class Sort(StrEnum):
     PRIORITY_DOWN = "-priority"
     SUBMITTED = "submitted_at"
     SUBMITTED_DOWN = "-submitted_at"
+    STATE = "phase"
+    STATE_DOWN = "-phase"
+    KIND = "kind"
+    KIND_DOWN = "-kind"
+    ASKED = "request_mgpu"
+    ASKED_DOWN = "-request_mgpu"
+    SINCE = "phase_since"
+    SINCE_DOWN = "-phase_since"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +90,7 @@ class WorkloadRow:
     idle: bool
     since: datetime
     submitted_at: datetime
+    submitted_by: str
     reason: reasons.Waiting | None
     checkpoint: str
     #: Of a service: running against the range, "2/1-3"; empty for others.
@@ -303,6 +312,7 @@ def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> 
         idle=bool(replicas) and all(r.idle for r in replicas),
         since=row.phase_since,
         submitted_at=row.submitted_at,
+        submitted_by=row.submitted_by,
         reason=_reason(row, state, visible) if row.phase == Phase.PENDING else None,
         checkpoint=waiting.mark_in_words(row.checkpoint),
         replicas=_running_of(row, replicas),

@@ -130,7 +130,7 @@ def _spec_of(engine: Engine, replica: models.Replica) -> LaunchSpec:
     service = None
     if workload.kind == Kind.INFERENCE or workload.readiness_path:
         service = Service(
-            readiness_path=workload.readiness_path or "/health",
+            readiness_path=_expand(workload.readiness_path or "/health", workload),
             start_timeout_s=workload.start_timeout_s,
         )
     has_page = workload.kind == Kind.WORKSPACE and service is not None

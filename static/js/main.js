@@ -10,6 +10,8 @@ const MODULES = {
   "quota-editor": () => import("./ui/quota_editor.js"),
   quotas: () => import("./live/quotas.js"),
   chosen: () => import("./ui/chosen.js"),
+  newer: () => import("./ui/newer.js"),
+  rows: () => import("./ui/rows.js"),
   filters: () => import("./ui/filters.js"),
   logs: () => import("./ui/logs.js"),
   "send-now": async () => ({ start: (form) => form.requestSubmit() }),

@@ -3,7 +3,7 @@
 
 export function start(form) {
   form.addEventListener("change", (event) => {
-    if (event.target.matches("select, input[type=checkbox]")) form.requestSubmit();
+    if (event.target.matches("select, input[type=checkbox][name]")) form.requestSubmit();
   });
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData.entries()]) if (!value) event.formData.delete(name);
