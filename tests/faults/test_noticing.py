@@ -133,6 +133,9 @@ def test_what_was_accepted_and_is_not_there_is_lost_and_what_nobody_sent_is_name
         "w1: accepted as 4, and not there",
         "w2: there, and nobody was told that it was accepted",
     ]
+    # But not where the answer never came: it may be there, or not
+    told.unanswered.add("w2")
+    assert list(findings.find_missing(told, rows)) == ["w1: accepted as 4, and not there"]
 
 
 def test_a_stepped_clock_moves_the_wall_and_leaves_the_clock_that_counts_from_boot(tmp_path):

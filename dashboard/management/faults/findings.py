@@ -103,7 +103,7 @@ def find_missing(told: Told, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
             yield f"{name}: accepted as {sent.id}, and not there"
         elif row["phase"] not in ENDED:
             yield f"{name}: still {row['phase']}: {(row['reason'] or {}).get('text', 'no reason')}"
-    for name in sorted(set(rows) - set(told.sent) - set(told.services)):
+    for name in sorted(set(rows) - set(told.sent) - set(told.services) - told.unanswered):
         yield f"{name}: there, and nobody was told that it was accepted"
 
 

@@ -23,7 +23,7 @@ WORK = ROOT / "dashboard" / "management" / "faults" / "work.py"
 MODEL = "faults"
 #: Between two acts of the one who submits; between two requests of the one who asks the service.
 ACT_EVERY_S, ASK_EVERY_S = (0.4, 1.4), 0.25
-AGAIN_S, PATIENCE_S, TIMEOUT_S = 0.5, 120.0, 15.0
+AGAIN_S, PATIENCE_S, TIMEOUT_S = 0.5, 300.0, 15.0
 #: The product is not there or not ready: the call is made again.
 FOR_NOW = frozenset({429, 500, 502, 503, 504})
 CREATED, GONE, UNMET = 201, 404, frozenset({409, 412})
@@ -53,6 +53,8 @@ class Told:
     """What the load has done and seen, for the summary and the checks."""
 
     sent: dict[str, Sent] = field(default_factory=dict)
+    #: Names that were sent and whose answer did not come while the load had patience: there, or not.
+    unanswered: set[str] = field(default_factory=set)
     services: dict[str, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -184,10 +186,12 @@ class Load:
             self._told.sent[name] = Sent(id=made, name=name, ranks=ranks, steps=steps)
 
     def _submit(self, name: str, project: str, work: Mapping[str, Any]) -> int:
+        self._told.unanswered.add(name)
         body = {**work, "name": name, "project_id": self._projects[project]}
         status, answer = self._caller.call(
             "POST", "/workloads", body=body, Idempotency_Key=f"faults-{name}"
         )
+        self._told.unanswered.discard(name)
         if status != CREATED:
             self.trouble.append(f"the submission of {name} was refused: {status} {answer}")
             return 0
