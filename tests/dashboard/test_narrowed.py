@@ -22,7 +22,7 @@ def pages(client, admin):
 
 def rows_of(client, address):
     text = client.get(address).content.decode()
-    return set(re.findall(r'<td><a class="nm" href="/workloads/\d+">([^<]+)</a>', text))
+    return set(re.findall(r'<td[^>]*><a class="nm" href="/workloads/\d+">([^<]+)</a>', text))
 
 
 def test_only_what_idles_is_found(scene, pages):

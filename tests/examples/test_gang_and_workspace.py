@@ -60,7 +60,9 @@ def test_a_gang_goes_on_from_its_one_checkpoint(local: LocalHarness):
     wait_for(local, first[0], lambda seen: seen.checkpoint_count >= 3)
     for key in first:
         local.engine.terminate(key, grace_s=10, reason="reclaim")
-    assert {wait_ended(local, key).exit_code for key in first} <= {143, 4}
+    # (a rank that has lost its peer and is just leaving has no handler any more)
+    for ended in [wait_ended(local, key) for key in first]:
+        assert ended.exit_code in (143, 4) or ended.signal == signal.SIGTERM
     last = find(local, first[0]).checkpoint
 
     # When it comes back
