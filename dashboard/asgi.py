@@ -6,10 +6,13 @@ import os
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
 django_application = get_asgi_application()
+#: Loaded now, with all pages and the API: the first request would wait for it, and a client may give up.
+ROUTES = get_resolver().url_patterns
 
 # Only now: these import models, which need the applications to be set up.
 from dashboard.health import answer_health  # noqa: E402
