@@ -30,6 +30,8 @@ LEAST_GAP_S = 0.2
 #: rounds down and leaves the server its time.
 REST = 2.0
 MOST_GAP_S = 2.0
+#: While most pages are behind, how often it is looked whether they still are.
+LOOK_S = 0.05
 #: Rights are looked up again this often.
 RIGHTS_EVERY_S = 2.0
 #: A stream that nobody reads is kept this long for clients that poll or come back.
@@ -116,7 +118,20 @@ class Hub:
                 # The outer edge of this loop: one bad round must not end all pages' updates.
                 log.exception("live.refresh.failed")
             took_s = time.monotonic() - began_at
-            await asyncio.sleep(min(MOST_GAP_S, max(LEAST_GAP_S, REST * took_s)))
+            rest_s = min(MOST_GAP_S, max(LEAST_GAP_S, REST * took_s))
+            await asyncio.sleep(rest_s)
+            await self._wait_for_readers(MOST_GAP_S - rest_s)
+
+    async def _wait_for_readers(self, most_s: float) -> None:
+        """Let what is queued go out first: one delta of two rounds is less to send than two that are late."""
+        until = time.monotonic() + most_s
+        while self.is_behind() and time.monotonic() < until:
+            await asyncio.sleep(LOOK_S)
+
+    def is_behind(self) -> bool:
+        """Test whether most pages have something still to be sent; a few slow ones hold up nobody."""
+        queued = [bool(client.queue.qsize()) for client in self._clients if not client.paused]
+        return 2 * sum(queued) > len(queued)
 
     async def _refresh(self) -> None:
         await self._check_rights()

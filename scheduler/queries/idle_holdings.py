@@ -15,6 +15,7 @@ from scheduler.core.idle import Reading, RuleKind, Watched
 from scheduler.core.instants import optional_us, to_us
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import HOLDING_PHASES, Kind, ReplicaPhase
+from scheduler.queries.prices import prices_at
 from scheduler.queries.visibility import Visibility
 
 
@@ -78,7 +79,7 @@ class RuleUnit:
 
 def list_idle(*, visible: Visibility, now: datetime) -> tuple[IdleRow, ...]:
     """Return idle holdings, the most GPU time first. Four queries."""
-    prices = _prices(now)
+    prices = prices_at(now)
     alive = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).prefetch_related(
         "holdings__device"
     )
@@ -197,11 +198,6 @@ def _row(workload: models.Workload, prices: dict[str, Decimal], now: datetime) -
         cost=_cost(replicas, prices, judgment.idle_s),
         is_service=workload.kind == Kind.INFERENCE,
     )
-
-
-def _prices(now: datetime) -> dict[str, Decimal]:
-    rows = models.GpuPrice.objects.filter(from_at__lte=now).order_by("from_at")
-    return {row.gpu_model: row.price_per_hour for row in rows}
 
 
 def _cost(

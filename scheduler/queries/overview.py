@@ -10,7 +10,6 @@ from decimal import Decimal
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from scheduler import models
 from scheduler.core.units import WHOLE_GPU_MGPU, format_gpu
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
 from scheduler.queries import cluster_map, decision_words, history, queues, waiting
@@ -18,6 +17,7 @@ from scheduler.queries.cluster_map import ClusterMap
 from scheduler.queries.day import Day, read_day
 from scheduler.queries.phrases import Phrase, join, phrase, strong
 from scheduler.queries.pool_state import PoolRow, PoolState, ReplicaState, load_pool_state
+from scheduler.queries.prices import prices_at
 from scheduler.queries.queues import QueueTree
 from scheduler.queries.visibility import Visibility
 from scheduler.queries.waiting import WaitingRow
@@ -180,9 +180,7 @@ def _utilization(state: PoolState) -> int | None:
 
 def _idle_cost(state: PoolState, *, now: datetime) -> Decimal | None:
     """Return what the idle amount costs an hour; None where no price is set."""
-    prices: dict[str, Decimal] = {}
-    for price in models.GpuPrice.objects.filter(from_at__lte=now).order_by("from_at"):
-        prices[price.gpu_model] = price.price_per_hour
+    prices = prices_at(now)
     if not prices:
         return None
     model_of = {device.id: device.model for node in state.nodes for device in node.devices}

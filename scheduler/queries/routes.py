@@ -15,6 +15,7 @@ from scheduler import models
 from scheduler.core.autoscale import Metric
 from scheduler.core.units import WHOLE_GPU_MGPU
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.queries.prices import prices_at
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.settings import read_settings
 from scheduler.queries.visibility import Visibility
@@ -98,7 +99,7 @@ def list_routes(*, visible: Visibility, now: datetime) -> tuple[Route, ...]:
         .select_related("project__department", "service")
         .order_by("id")
     )
-    prices = _prices(now)
+    prices = prices_at(now)
     by_workload: dict[int, list[models.Replica]] = defaultdict(list)
     for replica in (
         models.Replica.objects.filter(
@@ -152,12 +153,6 @@ def _is_visible(row: models.GatewayKey, visible: Visibility) -> bool:
         or row.project_id in visible.project_ids
         or row.department_id in visible.department_ids
     )
-
-
-def _prices(now: datetime) -> dict[str, Decimal]:
-    """Return the price of an hour in force now, by GPU model; the default under the empty name."""
-    rows = models.GpuPrice.objects.filter(from_at__lte=now).order_by("from_at")
-    return {row.gpu_model: row.price_per_hour for row in rows}
 
 
 def _route(

@@ -11,7 +11,7 @@ from django.db.models import Max, QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase, ReplicaPhase
-from scheduler.queries import reasons, service_latencies, timeline
+from scheduler.queries import reasons, service_idle, service_latencies, timeline
 from scheduler.queries.reasons_for import why_for
 from scheduler.queries.visibility import Visibility
 
@@ -107,6 +107,7 @@ class ServiceDetail:
     log: tuple[timeline.TimelineRow, ...]
     latencies: service_latencies.LatencyFigures
     cold_starts: service_latencies.ColdStarts
+    idle: service_idle.IdleShare
 
 
 def running_of(running: int, least: int, most: int) -> str:
@@ -141,6 +142,7 @@ def read_service(*, visible: Visibility, workload_id: int, now: datetime) -> Ser
         log=tuple(line for line in lines if line.code in SCALING_CODES),
         latencies=service_latencies.read_latencies(workload_id=workload.pk, since=now - SERIES),
         cold_starts=service_latencies.read_cold_starts(workload_id=workload.pk, now=now),
+        idle=service_idle.read_idle_share(workload_id=workload.pk, now=now),
     )
 
 

@@ -141,6 +141,24 @@ class Page:
                 return output["code"]
 
 
+async def test_new_states_wait_while_most_pages_have_still_to_be_sent_the_last():
+    # Given three pages of which one is slow
+    hub = live_hub.Hub()
+    pages = [
+        Client(user_id=1, scope=SCOPE, rights=Rights(visible=WHOLE_CLUSTER, scratch=None))
+        for _ in range(3)
+    ]
+    hub._clients = set(pages)
+    pages[0].queue.put_nowait("one")
+    # Then nobody waits for it; with two of three behind the next state waits
+    assert not hub.is_behind()
+    pages[1].queue.put_nowait("one")
+    assert hub.is_behind()
+    # And who has paused does not count
+    pages[1].paused = True
+    assert not hub.is_behind()
+
+
 @pytest.fixture
 def told():
     """Tell the hub of this test's loop that something changed, as the tick does over Redis."""
