@@ -20,7 +20,8 @@ SOURCE, ENVIRONMENT, TEMPLATE = "examples", "digits", "train-digits"
 NOTEBOOKS = "jupyterlab"
 #: A workspace with a page; its files are in its own folder.
 JUPYTER = "jupyter lab --no-browser --ip=127.0.0.1 --port={port} --ServerApp.root_dir=."
-JUPYTER_PATH = "--ServerApp.base_url={path}"
+#: It is asked for by the name of its own host, which is not this machine's.
+JUPYTER_PLACE = "--ServerApp.base_url={path} --ServerApp.allow_remote_access=True"
 
 
 def define(*, authority: Authority, now: datetime) -> None:
@@ -70,7 +71,7 @@ def define(*, authority: Authority, now: datetime) -> None:
     notebooks = _environment(
         name=NOTEBOOKS,
         description="JupyterLab, opened from its page; the node needs it: pip install jupyterlab",
-        command=[*shlex.split(JUPYTER), JUPYTER_PATH],
+        command=shlex.split(f"{JUPYTER} {JUPYTER_PLACE}"),
         readiness_path="{path}api",
         authority=authority,
         now=now,
