@@ -97,11 +97,13 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
-        left = [p for p in psutil.process_iter(["cmdline"]) if _is_of(p, folder)]
+        left = [p for p in psutil.process_iter(["cmdline", "environ"]) if _is_of(p, folder)]
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 os.kill(process.pid, signal.SIGKILL)
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
-    return any(str(folder) in word for word in process.info["cmdline"] or ())
+    """Test for a node's process, a supervisor, or work, which has the folder in its environment alone."""
+    words = [*(process.info["cmdline"] or ()), *(process.info["environ"] or {}).values()]
+    return any(str(folder) in word for word in words)

@@ -145,4 +145,5 @@ def test_work_of_a_node_that_is_lost_goes_on_elsewhere_and_never_runs_twice(spre
         )
         assert spread.manage("ledger", "verify").returncode == 0
         client.delete(f"/workloads/{made['id']}").raise_for_status()
+        wait_until(lambda: not trainings(mark), within_s=PATIENCE_S, what="nothing of it runs")
     ray_cluster.join("n2")
