@@ -113,11 +113,7 @@ def _start_redis(folder):
 # --- What is run, and what is left out ------------------------------------------------------------
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    for item in items:
-        if item.get_closest_marker("product") or item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
     if ON_POSTGRES:
         _keep_what_needs_a_database(config, items)
     reasons = _reasons_to_skip(config)
@@ -125,12 +121,6 @@ def pytest_collection_modifyitems(config, items):
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def _group(item):
-    """Name what is run by one process: verifications read the whole machine's process table."""
-    folder = item.path.parent.name
-    return "verifications" if folder == "verify" or "verif" in item.path.name else "products"
 
 
 def _keep_what_needs_a_database(config, items):

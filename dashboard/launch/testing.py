@@ -20,7 +20,7 @@ from dashboard.launch.screen import Screen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_TESTS = 5
 LONGEST_TEST_S = 600  # a test that hangs fails
-#: Tests with these marks start a whole product: two at a time, the verifications in one (tests/conftest.py).
+#: Tests with these marks start a whole product: two files at a time.
 PRODUCT = "product or browser"
 #: These too, in a process of their own: Ray keeps threads in whoever speaks to it.
 CLUSTER = "ray"
@@ -85,7 +85,7 @@ def _stages(argv: Sequence[str], postgres_url: str) -> list[Stage]:
             Stage(arguments=(*beside, "-m", f"not ({PRODUCT} or {CLUSTER})")),
             Stage(
                 title="Two at a time: what starts a whole product",
-                arguments=("--numprocesses", "2", "--dist", "loadgroup", "-m", PRODUCT),
+                arguments=("--numprocesses", "2", "--dist", "loadfile", "-m", PRODUCT),
             ),
             Stage(title="A cluster of three nodes", arguments=("-m", CLUSTER)),
             Stage(

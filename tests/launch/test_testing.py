@@ -9,11 +9,11 @@ from dashboard.launch.testing import CLUSTER, PRODUCT, _stages
 POSTGRES = "postgresql://somewhere/tests"
 
 
-def test_everything_runs_side_by_side_then_products_in_two_groups_then_on_postgresql():
+def test_everything_runs_side_by_side_then_products_two_at_a_time_then_on_postgresql():
     beside, products, cluster, again = _stages(["--durations=5"], POSTGRES)
     assert "--numprocesses" in beside.arguments
     assert f"not ({PRODUCT} or {CLUSTER})" in beside.arguments
-    assert products.arguments == ("--numprocesses", "2", "--dist", "loadgroup", "-m", PRODUCT)
+    assert products.arguments == ("--numprocesses", "2", "--dist", "loadfile", "-m", PRODUCT)
     assert cluster.arguments == ("-m", CLUSTER)
     assert again.environment["DATABASE_URL"] == POSTGRES
     assert "--numprocesses" in again.arguments

@@ -15,11 +15,13 @@ from tests.product import ROOT, wait_until
 pytestmark = pytest.mark.product
 
 
-def marked_processes():
-    """Return the processes of this machine that belong to some verification."""
+def marked_processes(product):
+    """Return the processes of this machine that belong to some verification of a product."""
     found = []
     for process in psutil.process_iter(["environ"]):
-        if "VERIFICATION" in (process.info["environ"] or {}):
+        environment = process.info["environ"] or {}
+        own = any(value.startswith(str(product.data)) for value in environment.values())
+        if own and "VERIFICATION" in environment:
             found.append(process.pid)
     return found
 
@@ -27,7 +29,7 @@ def marked_processes():
 @pytest.fixture
 def verifying(empty_product):
     """A verify in whose scratch pool work already runs."""
-    before = set(marked_processes())
+    before = set(marked_processes(empty_product))
     process = subprocess.Popen(
         [sys.executable, "manage.py", "verify", "5"],
         cwd=ROOT,
@@ -37,7 +39,7 @@ def verifying(empty_product):
         start_new_session=True,
     )
     wait_until(
-        lambda: set(marked_processes()) - before, within_s=60, what="work in the scratch pool"
+        lambda: set(marked_processes(empty_product)) - before, within_s=60, what="work in the scratch pool"
     )
     yield process
     if process.poll() is None:
@@ -54,7 +56,7 @@ def names_on_quota_page(product):
 def test_ctrl_c_removes_pool_work_and_user(empty_product, verifying, signum):
     verifying.send_signal(signum)
     assert verifying.wait(timeout=120) != 0
-    assert marked_processes() == []
+    assert marked_processes(empty_product) == []
     left = empty_product.manage("shell", "--no-imports", "-c", LEFT)
     assert left.stdout.split() == ["0", "0", "1", "0"], left.stdout + left.stderr
 
@@ -63,12 +65,12 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(empty_product, verifying)
     # Given a verify that was killed outright, so that its work runs on
     os.killpg(verifying.pid, signal.SIGKILL)
     verifying.wait()
-    assert marked_processes() != []
+    assert marked_processes(empty_product) != []
     # When another is run
     done = empty_product.manage("verify", "6")
     # Then it passes, and nothing is left of either (the product clears too, whoever comes first)
     assert done.returncode == 0, done.stdout
-    assert marked_processes() == []
+    assert marked_processes(empty_product) == []
     left = empty_product.manage("shell", "--no-imports", "-c", LEFT)
     assert left.stdout.split() == ["0", "0", "1", "0"], left.stdout + left.stderr
 
