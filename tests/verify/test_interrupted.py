@@ -39,7 +39,9 @@ def verifying(empty_product):
         start_new_session=True,
     )
     wait_until(
-        lambda: set(marked_processes(empty_product)) - before, within_s=60, what="work in the scratch pool"
+        lambda: set(marked_processes(empty_product)) - before,
+        within_s=60,
+        what="work in the scratch pool",
     )
     yield process
     if process.poll() is None:
