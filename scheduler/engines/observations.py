@@ -64,10 +64,10 @@ def from_records(
         pid_started_at=_started_at(process),
         supervisor_pid=state["supervisor"][0],
         endpoint=None if port is None else Endpoint(host=host_of(order), port=port),
-        checkpoint=_mark(state["checkpoint"]),
+        checkpoint=mark_of(state["checkpoint"]),
         checkpoint_count=state["checkpoint_count"],
         checkpoint_error=state["checkpoint_error"],
-        resumed=_mark(state["resumed"]),
+        resumed=mark_of(state["resumed"]),
         adopted=state["adopted"],
     )
 
@@ -81,7 +81,8 @@ def _started_at(process: tuple[int, int, str] | None) -> datetime | None:
     return utc(identity.started_at_s(known))
 
 
-def _mark(record: MarkRecord | None) -> Mark | None:
+def mark_of(record: MarkRecord | None) -> Mark | None:
+    """Return a mark as the protocol has it."""
     if record is None:
         return None
     return Mark(

@@ -11,13 +11,17 @@ from scheduler import models
 from scheduler.engines.base import Engine
 from scheduler.engines.claims import claim
 from scheduler.engines.registry import make_engine
+from scheduler.kubernetes.engine import KubernetesEngine
+from scheduler.kubernetes.link import ApiLink
+from scheduler.kubernetes.sampler import SilentSampler
+from scheduler.kubernetes.terms import read_terms
 from scheduler.remote.engine import RayEngine
 from scheduler.remote.link import RayLink
 from scheduler.remote.sampler import RemoteSampler
 from scheduler.telemetry.base import Sampler
 from scheduler.telemetry.registry import make_sampler
 
-REMOTE = "ray"
+REMOTE, PODS = "ray", "kubernetes"
 
 
 @cache
@@ -25,6 +29,8 @@ def engine(name: str) -> Engine:
     """Return this process's engine of that name (the ``engine`` field of nodes)."""
     if name == REMOTE:
         return _ray_engine()
+    if name == PODS:
+        return _kubernetes_engine()
     folder = Path(settings.WORKLOADS_DIR)
     if name == "local":
         claim(folder=folder, owner=_owner())
@@ -33,7 +39,8 @@ def engine(name: str) -> Engine:
 
 def named_by_settings() -> set[str]:
     """Return the engines that are asked although no node of theirs is written down yet."""
-    return {REMOTE} if settings.RAY_ADDRESS else set()
+    named = {REMOTE: settings.RAY_ADDRESS, PODS: settings.KUBERNETES}
+    return {name for name, is_wanted in named.items() if is_wanted}
 
 
 @cache
@@ -41,6 +48,8 @@ def sampler(name: str) -> Sampler:
     """Return this process's sampler for the replicas of the engine ``name``."""
     if name == REMOTE:
         return RemoteSampler(_ray_engine())
+    if name == PODS:
+        return SilentSampler()
     return make_sampler(name)
 
 
@@ -54,6 +63,24 @@ def _ray_engine() -> RayEngine:
         owner=_owner(),
     )
     return RayEngine(link=link, lease_s=lease_s)
+
+
+@cache
+def _kubernetes_engine() -> KubernetesEngine:
+    owner = _owner()
+    terms = read_terms(
+        owner=owner,
+        namespace=settings.KUBERNETES_NAMESPACE,
+        image=settings.KUBERNETES_IMAGE,
+        folder=Path(settings.WORKLOADS_DIR) / "kubernetes" / owner,
+        sharing=settings.KUBERNETES_SHARING,
+        time_sliced_resource=settings.KUBERNETES_TIME_SLICED_RESOURCE,
+        claim=settings.KUBERNETES_VOLUME_CLAIM,
+        shared_dir=settings.KUBERNETES_SHARED,
+        gone_after_s=settings.KUBERNETES_GONE_AFTER_S,
+    )
+    api = ApiLink(kubeconfig=settings.KUBERNETES_CONFIG, context=settings.KUBERNETES_CONTEXT)
+    return KubernetesEngine(api=api, terms=terms)
 
 
 def _owner() -> str:

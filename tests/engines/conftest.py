@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import harness
+from tests.kubernetes.harness import kubernetes
 from tests.remote.direct import NodesHarness
 
 
@@ -18,7 +19,7 @@ def local(tmp_path: Path) -> Iterator[harness.LocalHarness]:
         yield given
 
 
-@pytest.fixture(params=["local", "fake", "ray"])
+@pytest.fixture(params=["local", "fake", "ray", "kubernetes"])
 def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harness.Harness]:
     """Give every engine in turn."""
     if request.param == "fake":
@@ -28,6 +29,11 @@ def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harne
         nodes = NodesHarness(tmp_path)
         yield nodes
         nodes.clean_up()
+        return
+    if request.param == "kubernetes":
+        pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed")
+        with kubernetes(tmp_path) as pods:
+            yield pods
         return
     with harness.local(tmp_path) as given:
         yield given

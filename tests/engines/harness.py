@@ -26,6 +26,11 @@ PATIENCE_S = 30.0
 class Harness(Protocol):
     """One engine and the words in which a test speaks of its replicas."""
 
+    #: It tells which process of this machine a replica is.
+    names_processes: bool
+    #: It knows before the launch whether a command is there.
+    knows_commands: bool
+
     @property
     def engine(self) -> Engine: ...
 
@@ -43,6 +48,9 @@ class Harness(Protocol):
 
 class LocalHarness:
     """Real processes of this machine."""
+
+    names_processes = True
+    knows_commands = True
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -100,6 +108,9 @@ class LocalHarness:
 
 class FakeHarness:
     """The engine in memory."""
+
+    names_processes = True
+    knows_commands = True
 
     def __init__(self) -> None:
         self.engine = FakeEngine()

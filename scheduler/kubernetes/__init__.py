@@ -1,0 +1,1 @@
+"""Work on Kubernetes: pods that are bound here, watched, and recorded before they go."""

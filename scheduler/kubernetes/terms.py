@@ -1,0 +1,130 @@
+"""What the Kubernetes engine is told by settings, and the names by which it knows its own objects again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from scheduler.engines.base import EngineError, ReplicaKey
+
+#: Labels of pods. ``owner`` is the database whose replicas they are.
+MANAGED_BY, OWNER = "app.kubernetes.io/managed-by", "tidegate/owner"
+REPLICA, WORKLOAD = "tidegate/replica", "tidegate/workload"
+#: Labels that an administrator gives to nodes: which pool, and how many stand-ins where there is no GPU.
+POOL, VIRTUAL_DEVICES = "tidegate/pool", "tidegate/virtual-devices"
+#: How a pod was asked to end, as JSON.
+STOP = "tidegate/stop"
+START_TIMEOUT = "tidegate/start-timeout-s"
+LOG_LIMIT = "tidegate/log-limit-mib"
+#: A pod that has ended stays until its end is recorded.
+FINALIZER = "tidegate/recorded"
+CONTAINER = "work"
+SERVICE_PORT, MEETING_PORT = 8080, 29_500
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class BadTerms(EngineError):
+    """A setting of the engine can't be used; the message names it."""
+
+
+class Sharing(StrEnum):
+    """How the GPUs of a node pool are handed out."""
+
+    WHOLE = "whole"  # nvidia.com/gpu: the device plugin chooses among what is free
+    HAMI = "hami"  # shares of memory and cores of the device that we chose, kept by HAMi
+    TIME_SLICING = "time-slicing"  # turns on a device; nobody keeps the shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Where pods are made and how."""
+
+    owner: str
+    namespace: str
+    image: str
+    folder: Path
+    sharing: Sharing = Sharing.WHOLE
+    sharing_by_pool: dict[str, Sharing] = field(default_factory=dict)
+    time_sliced_resource: str = "nvidia.com/gpu"
+    #: A claim that all nodes may write to, and where this process sees it; empty where there is none.
+    claim: str = ""
+    shared_dir: Path | None = None
+    #: The headless service that gives members of a gang their names.
+    subdomain: str = "tidegate-work"
+    #: A node that Kubernetes has not heard of for so long is gone. 0: only where an administrator says so.
+    gone_after_s: int = 0
+
+    def sharing_of(self, pool_name: str) -> Sharing:
+        """Return how the GPUs of a pool are handed out."""
+        return self.sharing_by_pool.get(pool_name, self.sharing)
+
+    def pod_name(self, key: ReplicaKey) -> str:
+        """Return the one name that the pod of a key can have."""
+        return f"tidegate-{self.owner.replace('-', '')[:8]}-{key}"
+
+    @property
+    def selector(self) -> str:
+        """What selects the pods of this database."""
+        return f"{MANAGED_BY}=tidegate,{OWNER}={self.owner}"
+
+
+def read_terms(
+    *,
+    owner: str,
+    namespace: str,
+    image: str,
+    folder: Path,
+    sharing: list[str],
+    claim: str,
+    shared_dir: str,
+    gone_after_s: int,
+    time_sliced_resource: str,
+) -> Terms:
+    """Return the terms that settings give.
+
+    Raises:
+        BadTerms: one of them can't be used.
+    """
+    for name, value in (("NAMESPACE", namespace), ("VOLUME_CLAIM", claim or "none")):
+        if not _NAME.fullmatch(value):
+            raise BadTerms(f"TIDEGATE_KUBERNETES_{name} is {value!r}, which names no such object")
+    if not image:
+        raise BadTerms("set TIDEGATE_KUBERNETES_IMAGE: the image in which work runs")
+    if shared_dir and not claim:
+        raise BadTerms("TIDEGATE_KUBERNETES_SHARED is set without TIDEGATE_KUBERNETES_VOLUME_CLAIM")
+    default, by_pool = _read_sharing(sharing)
+    return Terms(
+        owner=owner,
+        namespace=namespace,
+        image=image,
+        folder=folder,
+        sharing=default,
+        sharing_by_pool=by_pool,
+        claim=claim,
+        shared_dir=Path(shared_dir) if shared_dir else None,
+        gone_after_s=gone_after_s,
+        time_sliced_resource=time_sliced_resource,
+    )
+
+
+def _read_sharing(words: list[str]) -> tuple[Sharing, dict[str, Sharing]]:
+    """Read ``whole`` or ``whole, inference=hami``."""
+    default, by_pool = Sharing.WHOLE, {}
+    for word in words:
+        pool, is_of_pool, name = word.rpartition("=")
+        try:
+            chosen = Sharing(name.strip())
+        except ValueError as error:
+            known = ", ".join(Sharing)
+            raise BadTerms(
+                f"TIDEGATE_KUBERNETES_SHARING holds {word!r}; a way of sharing is one of {known}, "
+                "or POOL=WAY"
+            ) from error
+        if is_of_pool:
+            by_pool[pool.strip()] = chosen
+        else:
+            default = chosen
+    return default, by_pool
