@@ -12,14 +12,18 @@ import sys
 LEAST_PYTHON = (3, 11)
 SETS = {
     "up": ("base", "demo", "model"),
-    "test": ("base", "demo", "model", "test", "lint", "docs", "ray", "otel"),
+    "test": ("base", "demo", "model", "test", "lint", "docs", "ray", "otel", "kubernetes"),
     "screenshots": ("base", "demo", "model", "test"),
     "docs": ("base", "docs"),
     "faults": ("base", "demo", "test"),
     "join": ("base", "demo", "ray"),
 }
 #: Sets that are needed where a variable is set.
-BY_VARIABLE = {"ray": "TIDEGATE_RAY_ADDRESS", "otel": "OTEL_EXPORTER_OTLP_ENDPOINT"}
+BY_VARIABLE = {
+    "ray": "TIDEGATE_RAY_ADDRESS",
+    "otel": "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "kubernetes": "TIDEGATE_KUBERNETES_IMAGE",
+}
 HELP = """usage: python3 manage.py COMMAND [...]
 
   up            set up and start the whole product; Ctrl-C ends it

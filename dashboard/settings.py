@@ -149,14 +149,12 @@ OTEL_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="") or env.text(
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", default=""
 )
 
-#: Nodes of a Kubernetes cluster run work too. The rest is read where this is set (docs/operations/kubernetes.md).
-KUBERNETES = env.boolean("TIDEGATE_KUBERNETES", default=False)
+#: The image in which work runs on Kubernetes. Empty: none does (docs/operations/kubernetes.md).
+KUBERNETES_IMAGE = env.text("TIDEGATE_KUBERNETES_IMAGE", default="")
 #: A kubeconfig file and a context of it. Empty: the service account of the pod that this runs in.
 KUBERNETES_CONFIG = env.text("TIDEGATE_KUBERNETES_CONFIG", default="")
 KUBERNETES_CONTEXT = env.text("TIDEGATE_KUBERNETES_CONTEXT", default="")
 KUBERNETES_NAMESPACE = env.text("TIDEGATE_KUBERNETES_NAMESPACE", default="tidegate-work")
-#: The image in which work runs.
-KUBERNETES_IMAGE = env.text("TIDEGATE_KUBERNETES_IMAGE", default="")
 #: How GPUs are handed out: ``whole``, or by pool: ``whole, inference=hami``.
 KUBERNETES_SHARING = env.words("TIDEGATE_KUBERNETES_SHARING", default=("whole",))
 KUBERNETES_TIME_SLICED_RESOURCE = env.text(

@@ -9,7 +9,7 @@ from dashboard.launch.install import ROOT, home
 from dashboard.launch.screen import Screen
 
 # In this order: each lock keeps to the versions of those before it.
-NAMES = ("boot", "", "demo", "test", "lint", "docs", "ray", "otel", "model")
+NAMES = ("boot", "", "demo", "test", "lint", "docs", "ray", "otel", "kubernetes", "model")
 APART = frozenset({"boot", "model"})
 OPTIONS = (
     "--universal",

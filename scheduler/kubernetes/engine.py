@@ -1,7 +1,7 @@
 """The Kubernetes engine: one pod for each start of a replica, bound here to its node and devices.
 
-All there is to know lies in the cluster and in the kept output; a new engine finds both again. A pod holds
-a finalizer of ours, so that its end is there to be recorded, whoever deletes it. No Kubernetes client in here.
+All there is to know lies in the cluster and in the kept output; a new engine finds both again. A pod
+holds a finalizer of ours, so that its end is there to be recorded, whoever deletes it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The Kubernetes API over HTTP by the official client; no other file knows that client.
 
+It finds the server, its certificates and our token; the objects of its own are left aside.
 Objects are plain dictionaries as the API writes them: what a newer server adds passes through unread.
 """
 
@@ -9,6 +10,7 @@ import json
 import logging
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 from scheduler.engines.base import EngineError, EngineUnreachable
 
@@ -17,6 +19,7 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 CALL_TIMEOUT_S = 10.0
 _LONGEST_MESSAGE = 500
+_CALL = (CALL_TIMEOUT_S, CALL_TIMEOUT_S)
 
 
 class NotThere(EngineError):
@@ -58,7 +61,7 @@ class ApiLink:
             NotThere, Conflict, Gone, Refused: what the server says.
             EngineUnreachable: it says nothing, or can't do it now.
         """
-        with self._open(method, path, query or {}, body, timeout=CALL_TIMEOUT_S) as answer:
+        with self._open(method, path, query or {}, body, timeout=_CALL) as answer:
             found: Json = json.loads(_read(answer) or b"{}")
             return found
 
@@ -77,28 +80,34 @@ class ApiLink:
 
     def read(self, path: str, *, query: Json) -> Iterator[bytes]:
         """Give the bytes of an answer that is no object, in pieces."""
-        with self._open("GET", path, query, None, timeout=CALL_TIMEOUT_S) as answer:
+        with self._open("GET", path, query, None, timeout=_CALL) as answer:
             yield from _pieces(answer)
 
     def _open(self, method: str, path: str, query: Json, body: Json | None, *, timeout: Any) -> Any:
+        import urllib3
         import urllib3.exceptions
 
         client = self._connect()
+        settings = client.configuration
         headers = {"Accept": "application/json, text/plain;q=0.5"}
         if body is not None:
             kind = "merge-patch+json" if method == "PATCH" else "json"
             headers["Content-Type"] = f"application/{kind}"
-        request = client.param_serialize(
-            method=method,
-            resource_path=path,
-            query_params=list(query.items()),
-            header_params=headers,
-            body=body,
-            auth_settings=["BearerToken"],
-        )
+        # Read at each call: the token of a service account is replaced every hour.
+        for way in settings.auth_settings().values():
+            if way["in"] == "header":
+                headers[way["key"]] = way["value"]
+        connect_s, read_s = timeout
         try:
-            answer = client.call_api(*request, _request_timeout=timeout).response
-        except (urllib3.exceptions.HTTPError, OSError, self._error_of_client()) as error:
+            answer = client.rest_client.pool_manager.request(
+                method,
+                f"{settings.host}{path}" + (f"?{urlencode(query)}" if query else ""),
+                headers=headers,
+                body=None if body is None else json.dumps(body).encode(),
+                timeout=urllib3.Timeout(connect=connect_s, read=read_s),
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise EngineUnreachable(f"Kubernetes does not answer: {error}") from error
         if answer.status < 300:
             return _Open(answer)
@@ -112,7 +121,7 @@ class ApiLink:
                 from kubernetes import client, config
             except ImportError as error:
                 raise EngineUnreachable(
-                    "the Kubernetes client is not installed here: start with TIDEGATE_KUBERNETES=1"
+                    "the Kubernetes client is not installed here: start with TIDEGATE_KUBERNETES_IMAGE set"
                 ) from error
             given = client.Configuration()
             try:
@@ -135,13 +144,6 @@ class ApiLink:
             given.connection_pool_maxsize = 16
             self._client = client.ApiClient(given)
         return self._client
-
-    @staticmethod
-    def _error_of_client() -> type[Exception]:
-        from kubernetes.client.exceptions import OpenApiException
-
-        error: type[Exception] = OpenApiException
-        return error
 
 
 class _Open:

@@ -1,4 +1,4 @@
-"""A launch as objects of Kubernetes: the pod, and the secret with its environment. Here a spec may be refused."""
+"""A launch as objects of Kubernetes: the pod, and the secret of its variables. A spec may be refused."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _gang_name(spec: LaunchSpec, rank: int) -> str:
 
 
 def _seen_part(spec: LaunchSpec, sharing: Sharing) -> Decimal:
-    """Return which part of the memory that it sees a replica was granted: it sees more where turns are taken."""
+    """Return which part of the memory that it sees a replica was granted: all of it, but with turns."""
     if sharing is not Sharing.TIME_SLICING or any(device.virtual for device in spec.devices):
         return Decimal(1)
     return Decimal(min((device.request_mgpu for device in spec.devices), default=1000)) / 1000

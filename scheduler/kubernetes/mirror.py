@@ -1,7 +1,7 @@
 """A mirror of objects of one kind: listed once, then kept by a watch that goes on where it was.
 
-The resource version of the last event, or of a bookmark, is where the next watch begins. Where the server
-no longer knows it (410), everything is listed anew. A server that is away tells nothing, not "there is nothing".
+The resource version of the last event, or of a bookmark, is where the next watch begins. Where the
+server no longer knows it (410), all is listed anew. A server that is away tells nothing, not "nothing".
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def quantity(text: str) -> Decimal:
     if found is None:
         return Decimal(0)
     number, suffix = Decimal(found[1]), found[2]
-    return number * 10 ** _POWER[suffix] if suffix in _POWER else number * 2 ** _SHIFT[suffix]
+    return number.scaleb(_POWER[suffix]) if suffix in _POWER else number * 2 ** _SHIFT[suffix]
 
 
 def is_ready(node: Json) -> bool:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from scheduler.engines.base import EngineError, ReplicaKey
 
@@ -71,42 +72,47 @@ class Terms:
         return f"{MANAGED_BY}=tidegate,{OWNER}={self.owner}"
 
 
-def read_terms(
-    *,
-    owner: str,
-    namespace: str,
-    image: str,
-    folder: Path,
-    sharing: list[str],
-    claim: str,
-    shared_dir: str,
-    gone_after_s: int,
-    time_sliced_resource: str,
-) -> Terms:
+class Settings(Protocol):
+    """The settings that terms are read from, as ``dashboard/settings.py`` names them."""
+
+    KUBERNETES_NAMESPACE: str
+    KUBERNETES_IMAGE: str
+    KUBERNETES_SHARING: list[str]
+    KUBERNETES_TIME_SLICED_RESOURCE: str
+    KUBERNETES_VOLUME_CLAIM: str
+    KUBERNETES_SHARED: str
+    KUBERNETES_GONE_AFTER_S: int
+
+
+def read_terms(given: Settings, *, owner: str, folder: Path) -> Terms:
     """Return the terms that settings give.
 
     Raises:
         BadTerms: one of them can't be used.
     """
-    for name, value in (("NAMESPACE", namespace), ("VOLUME_CLAIM", claim or "none")):
+    claim, shared = given.KUBERNETES_VOLUME_CLAIM, given.KUBERNETES_SHARED
+    names = {"NAMESPACE": given.KUBERNETES_NAMESPACE, "VOLUME_CLAIM": claim or "none"}
+    for name, value in names.items():
         if not _NAME.fullmatch(value):
-            raise BadTerms(f"TIDEGATE_KUBERNETES_{name} is {value!r}, which names no such object")
-    if not image:
+            raise BadTerms(
+                f"TIDEGATE_KUBERNETES_{name} is {value!r}, which can't name such an object"
+            )
+    if not given.KUBERNETES_IMAGE:
         raise BadTerms("set TIDEGATE_KUBERNETES_IMAGE: the image in which work runs")
-    if shared_dir and not claim:
+    if shared and not claim:
         raise BadTerms("TIDEGATE_KUBERNETES_SHARED is set without TIDEGATE_KUBERNETES_VOLUME_CLAIM")
-    default, by_pool = _read_sharing(sharing)
+    default, by_pool = _read_sharing(given.KUBERNETES_SHARING)
     return Terms(
         owner=owner,
-        namespace=namespace,
-        image=image,
+        namespace=given.KUBERNETES_NAMESPACE,
+        image=given.KUBERNETES_IMAGE,
         folder=folder,
         sharing=default,
         sharing_by_pool=by_pool,
         claim=claim,
-        shared_dir=Path(shared_dir) if shared_dir else None,
-        gone_after_s=gone_after_s,
-        time_sliced_resource=time_sliced_resource,
+        shared_dir=Path(shared) if shared else None,
+        gone_after_s=given.KUBERNETES_GONE_AFTER_S,
+        time_sliced_resource=given.KUBERNETES_TIME_SLICED_RESOURCE,
     )
 
 

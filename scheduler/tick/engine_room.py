@@ -39,7 +39,7 @@ def engine(name: str) -> Engine:
 
 def named_by_settings() -> set[str]:
     """Return the engines that are asked although no node of theirs is written down yet."""
-    named = {REMOTE: settings.RAY_ADDRESS, PODS: settings.KUBERNETES}
+    named = {REMOTE: settings.RAY_ADDRESS, PODS: settings.KUBERNETES_IMAGE}
     return {name for name, is_wanted in named.items() if is_wanted}
 
 
@@ -69,15 +69,7 @@ def _ray_engine() -> RayEngine:
 def _kubernetes_engine() -> KubernetesEngine:
     owner = _owner()
     terms = read_terms(
-        owner=owner,
-        namespace=settings.KUBERNETES_NAMESPACE,
-        image=settings.KUBERNETES_IMAGE,
-        folder=Path(settings.WORKLOADS_DIR) / "kubernetes" / owner,
-        sharing=settings.KUBERNETES_SHARING,
-        time_sliced_resource=settings.KUBERNETES_TIME_SLICED_RESOURCE,
-        claim=settings.KUBERNETES_VOLUME_CLAIM,
-        shared_dir=settings.KUBERNETES_SHARED,
-        gone_after_s=settings.KUBERNETES_GONE_AFTER_S,
+        settings, owner=owner, folder=Path(settings.WORKLOADS_DIR) / "kubernetes" / owner
     )
     api = ApiLink(kubeconfig=settings.KUBERNETES_CONFIG, context=settings.KUBERNETES_CONTEXT)
     return KubernetesEngine(api=api, terms=terms)

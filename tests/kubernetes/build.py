@@ -2,7 +2,7 @@
 
     nice -n 19 python3 tests/kubernetes/build.py
 
-Needs Debian 12 or what has its apt, dpkg-dev and make; no root: compiler and etcd are unpacked, not installed.
+Needs Debian 12 or what has its apt, dpkg-dev and make; compiler and etcd are unpacked, not installed.
 Takes about ten CPU minutes and 3 GiB of disk, most of which is given back. Done once for each machine.
 """
 

@@ -1,4 +1,4 @@
-"""A node of a test: it speaks to an API server as a kubelet does, and runs pods as processes of this machine."""
+"""A node of a test: it speaks to an API server as a kubelet does, and runs pods as processes here."""
 
 from __future__ import annotations
 
