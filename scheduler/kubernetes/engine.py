@@ -409,7 +409,7 @@ class KubernetesEngine:
         node = self._nodes.objects().get(node_name)
         if node is None:
             raise EngineUnreachable(f"node {node_name} is not there now")
-        return (node["metadata"].get("labels") or {}).get(words.POOL, "")
+        return str((node["metadata"].get("labels") or {}).get(words.POOL, ""))
 
     def _make_secret(self, secret: Json) -> None:
         path = f"/api/v1/namespaces/{self._terms.namespace}/secrets"

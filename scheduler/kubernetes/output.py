@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -238,6 +238,6 @@ def read_time(stamp: bytes) -> tuple[int, int] | None:
     return int(at.timestamp()), int(digits.ljust(9, "0")[:9] or "0")
 
 
-def _closing(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _closing(pieces: Iterator[bytes]) -> Generator[bytes, None, None]:
     """Give what there is, and end the answer where nobody reads on."""
     yield from pieces

@@ -91,7 +91,7 @@ def is_over(pod: Json) -> bool:
     """Test whether no process of a pod is left: it ended, or its kubelet let go of it."""
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return True
-    return pod["metadata"].get("deletionGracePeriodSeconds") == 0
+    return bool(pod["metadata"].get("deletionGracePeriodSeconds") == 0)
 
 
 def has_begun(pod: Json) -> bool:
@@ -235,7 +235,8 @@ def _exit(state: Json) -> tuple[int | None, int | None]:
 def _state(pod: Json) -> Json:
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     own = (s for s in statuses if s.get("name") == words.CONTAINER)
-    found: Json = next(own, {}).get("state") or {}
+    status: Json = next(own, {})
+    found: Json = status.get("state") or {}
     return found
 
 

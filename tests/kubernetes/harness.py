@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from scheduler.engines.base import Endpoint, LaunchSpec, NodeInventory, ReplicaKey
+from scheduler.engines.base import Endpoint, JoinedNode, LaunchSpec, NodeInventory, ReplicaKey
 from scheduler.kubernetes.engine import KubernetesEngine
 from scheduler.kubernetes.link import ApiLink
 from scheduler.kubernetes.terms import POOL, VIRTUAL_DEVICES, Terms
@@ -30,6 +31,7 @@ class _OnTheSecond(KubernetesEngine):
 class KubernetesHarness(LocalHarness):
     """What it runs is real, as with the local engine; only that a pod stands around it."""
 
+    engine: Any  # of another kind than the local one
     names_processes = False
     knows_commands = False
 
@@ -62,7 +64,8 @@ class KubernetesHarness(LocalHarness):
 
     def inventory(self) -> NodeInventory:
         self.engine.observe()
-        return self.engine.joined_nodes()[0].inventory
+        first: JoinedNode = self.engine.joined_nodes()[0]
+        return first.inventory
 
     def restart(self) -> None:
         self.engine.close()
@@ -76,7 +79,7 @@ class KubernetesHarness(LocalHarness):
         """Return where a service of a replica listens."""
         return Endpoint(host=self.pod(key)["status"]["podIP"], port=8080)
 
-    def _make(self) -> KubernetesEngine:
+    def _make(self):
         return _OnTheSecond(api=ApiLink(url=self.url), terms=self.terms)
 
 

@@ -194,9 +194,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str, query: Json, _body: Json) -> Json | None:
         if query.get("watch") == "true":
-            return self._stream(self.cluster.watch(path, query))
+            self._stream(self.cluster.watch(path, query))
+            return None
         if path.endswith("/log"):
-            return self._send_log(path.removesuffix("/log"), query)
+            self._send_log(path.removesuffix("/log"), query)
+            return None
         if path.rpartition("/")[2] not in ("pods", "nodes", "secrets"):
             return self.cluster.get(path)
         found, version = self.cluster.select(path, query)
