@@ -27,11 +27,11 @@ def marked_processes(product):
 
 
 @pytest.fixture
-def verifying(empty_product):
-    """A verify in whose scratch pool work already runs."""
+def verifying(empty_product, request):
+    """A verify in whose scratch pool work already runs: number 5, or the one that a test names."""
     before = set(marked_processes(empty_product))
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "verify", "5"],
+        [sys.executable, "manage.py", "verify", getattr(request, "param", "5")],
         cwd=ROOT,
         env=empty_product.env(),
         stdout=subprocess.DEVNULL,
@@ -77,6 +77,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(empty_product, verifying)
     assert left.stdout.split() == ["0", "0", "1", "0"], left.stdout + left.stderr
 
 
+@pytest.mark.parametrize("verifying", ["7"], indirect=True)  # the one that takes longest
 def test_two_do_not_run_at_once(empty_product, verifying):
     done = empty_product.manage("verify", "3")
     assert done.returncode != 0
