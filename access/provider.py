@@ -11,6 +11,7 @@ import functools
 from typing import Any
 from urllib.parse import urlsplit
 
+import jwt
 import requests
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
@@ -33,6 +34,8 @@ DISCOVERED = {
     "OIDC_OP_USER_ENDPOINT": "userinfo_endpoint",
     "OIDC_OP_JWKS_ENDPOINT": "jwks_uri",
 }
+#: By the first two letters of how tokens are signed, of which kind the key is.
+KEY_TYPES = {"RS": "RSA", "ES": "EC"}
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -78,6 +81,29 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
         found = super().authenticate(request, **credentials)
         assert found is None or isinstance(found, User)
         return found
+
+    def retrieve_matching_jwk(self, token: str) -> jwt.PyJWK:
+        """Return the key that signed a token: the one that it names, or, where it names none, the only one.
+
+        Not the library's, which fails on what names none. OpenID Connect Core 1.0, 10.1: a token must
+        name its key only where the provider has several.
+        """
+        answer = requests.get(self.OIDC_OP_JWKS_ENDPOINT, timeout=settings.OIDC_TIMEOUT)
+        answer.raise_for_status()
+        wanted = settings.OIDC_RP_SIGN_ALGO
+        fitting = [
+            key
+            for key in answer.json()["keys"]
+            if key.get("kty") == KEY_TYPES.get(wanted[:2])
+            and key.get("use", "sig") == "sig"
+            and key.get("alg", wanted) == wanted
+        ]
+        name = jwt.get_unverified_header(token).get("kid")
+        if name is not None:
+            fitting = [key for key in fitting if key.get("kid") == name]
+        if len(fitting) != 1:
+            raise SuspiciousOperation("none of the provider's keys is the token's")
+        return jwt.PyJWK(fitting[0])
 
     def verify_token(self, token: str, **kwargs: Any) -> dict[str, Any]:
         """Check signature and nonce as the library does, then who said it and to whom."""

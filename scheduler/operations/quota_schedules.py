@@ -47,13 +47,34 @@ def save_schedule(
 ) -> models.QuotaSchedule:
     """Save a draft that takes effect later, or edit one. A window that holds now opens at once.
 
-    An open schedule that is edited first goes back to what was before it.
+    An open schedule that is edited first goes back to what was before it. A refused attempt is in the
+    audit log.
 
     Raises:
         NotFound, NotPermitted: as ``quotas.set_quotas``, for all rows, those before the edit too.
         QuotaRefused: a name, a time or values that can't be, or another schedule sets one of the rows
             at the same time; both are named.
     """
+    try:
+        return _save(pool_id, name, timing, edits, authority, now, reason, schedule_id)
+    except QuotaRefused as refused:
+        action = "quota_schedule.create" if schedule_id is None else "quota_schedule.change"
+        quotas.record_refusal(
+            edits, authority=authority, now=now, action=action, reason=reason, refused=refused
+        )
+        raise
+
+
+def _save(
+    pool_id: int,
+    name: str,
+    timing: Timing,
+    edits: Sequence[QuotaEdit],
+    authority: Authority,
+    now: datetime,
+    reason: str,
+    schedule_id: int | None,
+) -> models.QuotaSchedule:
     with transaction.atomic():
         cluster = models.Cluster.objects.locked()
         pool = quotas.find_pool(pool_id)

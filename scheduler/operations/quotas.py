@@ -76,7 +76,9 @@ def set_in_pools(
             ]
     except QuotaRefused as refused:
         every = [edit for own in edits.values() for edit in own]
-        _record_refusal(every, authority, now, reason, refused)
+        record_refusal(
+            every, authority=authority, now=now, action="quota.set", reason=reason, refused=refused
+        )
         raise
 
 
@@ -289,14 +291,19 @@ def _announce(
     )
 
 
-def _record_refusal(
+def record_refusal(
     edits: Sequence[QuotaEdit],
+    *,
     authority: Authority,
     now: datetime,
+    action: str,
     reason: str,
     refused: QuotaRefused,
 ) -> None:
-    """Record an attempt that was refused: what was wanted, and why it could not be."""
+    """Record an attempt that was refused: what was wanted, and why it could not be.
+
+    ``edits``: of rows that the caller may see.
+    """
     why = [problem.code for problem in refused.problems]
     for edit in edits:
         model = models.Department if edit.level is Level.DEPARTMENT else models.Project
@@ -307,7 +314,7 @@ def _record_refusal(
         audit.record(
             authority=authority,
             now=now,
-            action="quota.set",
+            action=action,
             target=unit,
             after={**wanted, "refused": why},
             reason=reason,

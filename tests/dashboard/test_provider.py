@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from django.contrib.auth import SESSION_KEY
+from django.core.exceptions import SuspiciousOperation
 from django.urls import reverse
 
 from access import groups, people, provider
@@ -34,7 +35,6 @@ def issuer(settings):
     """A provider on this machine, set as ours."""
     with oidc_provider_mock.run_server_in_thread() as server:
         settings.OIDC_ISSUER = f"http://localhost:{server.server_port}"
-        settings.OIDC_VERIFY_KID = False  # it has one key, without a name
         settings.OIDC_RP_CLIENT_ID = "tidegate"
         settings.OIDC_RP_CLIENT_SECRET = "secret-of-tests"
         settings.AUTHENTICATION_BACKENDS = [
@@ -180,6 +180,46 @@ def test_what_is_not_of_this_sign_in_lets_nobody_in(client, issuer, settings, wr
     assert not User.objects.exists()
     said = client.get(reverse("login")).content.decode()
     assert "could not be asked, or did not let you in" in said
+
+
+RSA = {"kty": "RSA", "use": "sig", "alg": "RS256"}
+
+
+@pytest.mark.parametrize(
+    ("named", "keys", "found"),
+    [
+        (None, [{}], 0),  # one key, no names: the provider may leave them out
+        (None, [{"kid": "a"}, {"kid": "b"}], None),  # several: the token must name its own
+        ("b", [{"kid": "a"}, {"kid": "b"}], 1),
+        ("c", [{"kid": "a"}], None),
+        (None, [{"use": "enc"}, {"alg": "RS512"}, {"kty": "EC"}, {}], 3),
+    ],
+)
+def test_the_key_of_a_token_is_the_one_it_names_or_the_only_one(
+    settings, monkeypatch, named, keys, found
+):
+    class Answer:
+        @staticmethod
+        def raise_for_status():
+            return None
+
+        @staticmethod
+        def json():
+            return {"keys": [{**RSA, "n": str(number), **key} for number, key in enumerate(keys)]}
+
+    monkeypatch.setattr(provider, "setting", lambda *_: "https://id.example.org/keys")
+    monkeypatch.setattr(provider.requests, "get", lambda *_, **__: Answer)
+    monkeypatch.setattr(provider.jwt, "PyJWK", lambda key: int(key["n"]))
+    header = {} if named is None else {"kid": named}
+    token = provider.jwt.encode(
+        {"sub": "u-1"}, "a secret of tests that is long enough", headers=header
+    )
+    backend = provider.ProviderBackend()
+    if found is None:
+        with pytest.raises(SuspiciousOperation):
+            backend.retrieve_matching_jwk(token)
+    else:
+        assert backend.retrieve_matching_jwk(token) == found
 
 
 def test_an_answer_is_good_for_one_sign_in(client, issuer):

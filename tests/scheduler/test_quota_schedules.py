@@ -215,6 +215,13 @@ def test_overlapping_schedules_are_refused_with_the_names_of_both(place):
         schedule(place, edit(place, "train", quota_mgpu=500), name="early", weekly=early)
     with pytest.raises(QuotaRefused, match=r"“once” and “nights”"):
         schedule(place, edit(place, "train", quota_mgpu=500), name="once", at=EVENING)
+    # Each attempt is on record, with what was wanted and why it could not be
+    refused = models.AuditEntry.objects.filter(action="quota_schedule.create", result="refused")
+    assert [(entry.object_name, entry.after["refused"]) for entry in refused] == [
+        ("train", ["schedules_overlap"]),
+        ("train", ["schedules_overlap"]),
+    ]
+    assert {entry.after["quota_mgpu"] for entry in refused} == {500}
     # Other rows, or other times, are no overlap
     later = Weekly(days=frozenset({1}), from_minute=7 * 60, to_minute=8 * 60)
     schedule(place, edit(place, "train", quota_mgpu=500), name="breakfast", weekly=later)
