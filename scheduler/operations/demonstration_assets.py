@@ -25,29 +25,14 @@ JUPYTER_PLACE = "--ServerApp.base_url={path} --ServerApp.allow_remote_access=Tru
 
 
 def define(*, authority: Authority, now: datetime) -> None:
-    """Define the product's example programs as a data source, and how a training of them is run."""
-    folder = Path(settings.BASE_DIR) / "examples"
-    files = [
-        (str(path.relative_to(folder)), io.BytesIO(path.read_bytes()))
-        for path in sorted(folder.rglob("*.py"))
-    ]
-    tree = asset_files.keep_files(files=files)
-    source = assets.create_asset(
-        kind=AssetKind.SOURCE,
-        draft=assets.AssetDraft(
-            name=SOURCE,
-            description="The example programs, uploaded once",
-            definition={
-                "type": "tree",
-                "digest": tree.name,
-                "files": tree.files,
-                "bytes": tree.size_bytes,
-            },
-        ),
-        authority=authority,
-        now=now,
-    )
-    training = _environment(
+    """Define two ways to begin: a training of the product's example programs, and a notebook."""
+    _define_training(authority, now)
+    _define_notebooks(authority, now)
+
+
+def _define_training(authority: Authority, now: datetime) -> None:
+    source = _examples(authority, now)
+    environment = _environment(
         name=ENVIRONMENT,
         description="Trains a classifier of handwritten digits from the data source",
         command=["python", f"{SOURCE}/training/train_digits.py", "--epochs", "300"],
@@ -62,13 +47,16 @@ def define(*, authority: Authority, now: datetime) -> None:
             kind=Kind.TRAINING,
             command=[],
             request_mgpu=90,
-            environment_id=training.pk,
+            environment_id=environment.pk,
             source_ids=[source.pk],
         ),
         authority=authority,
         now=now,
     )
-    notebooks = _environment(
+
+
+def _define_notebooks(authority: Authority, now: datetime) -> None:
+    environment = _environment(
         name=NOTEBOOKS,
         description="JupyterLab, opened from its page; the node needs it: pip install jupyterlab",
         command=shlex.split(f"{JUPYTER} {JUPYTER_PLACE}"),
@@ -84,7 +72,31 @@ def define(*, authority: Authority, now: datetime) -> None:
             kind=Kind.WORKSPACE,
             command=[],
             request_mgpu=50,
-            environment_id=notebooks.pk,
+            environment_id=environment.pk,
+        ),
+        authority=authority,
+        now=now,
+    )
+
+
+def _examples(authority: Authority, now: datetime) -> models.Asset:
+    folder = Path(settings.BASE_DIR) / "examples"
+    files = [
+        (str(path.relative_to(folder)), io.BytesIO(path.read_bytes()))
+        for path in sorted(folder.rglob("*.py"))
+    ]
+    tree = asset_files.keep_files(files=files)
+    return assets.create_asset(
+        kind=AssetKind.SOURCE,
+        draft=assets.AssetDraft(
+            name=SOURCE,
+            description="The example programs, uploaded once",
+            definition={
+                "type": "tree",
+                "digest": tree.name,
+                "files": tree.files,
+                "bytes": tree.size_bytes,
+            },
         ),
         authority=authority,
         now=now,
