@@ -10,11 +10,9 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
 
 from scheduler.engines import logs, records
 from scheduler.engines.base import (
@@ -39,8 +37,9 @@ from scheduler.engines.records import ProgressRecord
 from scheduler.kubernetes import manifest, nodes, reading
 from scheduler.kubernetes import terms as words
 from scheduler.kubernetes.link import Conflict, Json, NotThere, Refused
-from scheduler.kubernetes.mirror import Mirror, Source
-from scheduler.kubernetes.output import Keeper, Kept
+from scheduler.kubernetes.mirror import Mirror
+from scheduler.kubernetes.output import Kept
+from scheduler.kubernetes.outputs import Api, Outputs
 from scheduler.kubernetes.reading import Stop
 from scheduler.kubernetes.terms import Terms
 
@@ -48,23 +47,11 @@ log = logging.getLogger(__name__)
 
 #: How long a pod may wait for its image or its secret.
 START_PATIENCE_S = 300
-#: How long the output of what has ended is asked for.
-_DRAIN_PATIENCE_S = 15
-#: Output of running work is taken this often, or so many pods a second where there are more.
-_TAKE_EVERY_S, _TAKES_A_SECOND = 2.0, 25
-_READERS = 4
 _TRIES = 3
 #: A node that was deleted from the cluster: its kubelet ends what ran there.
 _DELETED_GRACE_S = 60
-_DEFAULT_LOG_MIB = 50
 #: At once would take the pod's object away before its kubelet has ended it.
 _LEAST_GRACE_S = 1
-
-
-class Api(Source, Protocol):
-    """What the engine asks of the API server (``link.py``)."""
-
-    def read(self, path: str, *, query: Json) -> Iterator[bytes]: ...
 
 
 class KubernetesEngine:
@@ -88,15 +75,13 @@ class KubernetesEngine:
         self._nodes = Mirror(api, "/api/v1/nodes", on_change=self._changed.set)
         self._known_nodes: dict[str, Json] = {}
         self._away_since_s: dict[str, float] = {}
-        self._readers: ThreadPoolExecutor | None = None
-        self._takes: dict[ReplicaKey, Future[Kept]] = {}
-        self._taken_at_s: dict[ReplicaKey, float] = {}
+        self._outputs = Outputs(api, terms=terms, pods_path=self._pods_path)
 
     # -- the protocol ------------------------------------------------------------------------
 
     def launch(self, spec: LaunchSpec) -> None:
         """Make the pod, then the secret that belongs to it. Does nothing where this key ran before."""
-        if self._keeper(spec.key).is_forgotten():
+        if self._outputs.keeper(spec.key).is_forgotten():
             return
         wanted = manifest.make_pod(spec, terms=self._terms, pool_name=self._pool_of(spec.node_name))
         try:
@@ -120,7 +105,8 @@ class KubernetesEngine:
         now = datetime.now(tz=UTC)
         found = (self._observe_one(key, pod, now) for key, pod in sorted(pods.items()))
         seen = tuple(one for one in found if one is not None)
-        self._take_output({one.key for one in seen if one.ended_at is None and one.started_at})
+        live = (one.key for one in seen if one.ended_at is None and one.started_at)
+        self._outputs.take({key: pods[key] for key in live}, at_s=self._monotonic())
         return seen
 
     def standing(self, node_name: str) -> Standing:
@@ -152,7 +138,7 @@ class KubernetesEngine:
 
     def forget(self, key: ReplicaKey) -> None:
         """Let an ended pod go, whose end is recorded. Its output stays readable."""
-        keeper = self._keeper(key)
+        keeper = self._outputs.keeper(key)
         try:
             pod = self._api.call("GET", self._path(key))
         except NotThere:
@@ -165,17 +151,17 @@ class KubernetesEngine:
 
     def read_log(self, key: ReplicaKey, *, offset: int | None, limit_bytes: int) -> LogChunk:
         """Return output from ``offset`` on, or the last ``limit_bytes`` where it is None."""
-        keeper = self._keeper(key)
+        keeper = self._outputs.keeper(key)
         if not keeper.is_forgotten() and not keeper.state()["is_drained"]:
             try:
-                self._catch_up(key, self._api.call("GET", self._path(key)))
+                self._outputs.catch_up(key, self._api.call("GET", self._path(key)))
             except NotThere:
                 log.debug("kubernetes.output.no_pod", extra={"key": str(key)})
         return logs.read_chunk(directory=keeper.folder, offset=offset, limit_bytes=limit_bytes)
 
     def read_progress(self, key: ReplicaKey, *, after: int) -> tuple[ProgressReport, ...]:
         """Return what a replica that is not forgotten reported on its output after report ``after``."""
-        keeper = self._keeper(key)
+        keeper = self._outputs.keeper(key)
         if keeper.is_forgotten():
             return ()
         found: list[ProgressRecord] = records.find_json(keeper.progress_path) or []
@@ -183,7 +169,7 @@ class KubernetesEngine:
 
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica. That it was launched stays known."""
-        self._keeper(key).drop_output()
+        self._outputs.keeper(key).drop_output()
 
     def delete_storage(self, storage_key: str) -> None:
         """Drop the directories of a workload that is no more, where this process sees the shared volume."""
@@ -227,8 +213,7 @@ class KubernetesEngine:
         """End the watches and readers of this process; pods are left alone."""
         self._pods.stop()
         self._nodes.stop()
-        if self._readers is not None:
-            self._readers.shutdown(wait=True)
+        self._outputs.close()
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -248,21 +233,27 @@ class KubernetesEngine:
             return None  # what it says may be old
         gone_since = None
         if standing is Standing.GONE and not is_over:
-            gone_since = _last_heard(self._known_nodes.get(node_name), now)
-        kept = self._keeper(key).state()
+            gone_since = self._last_there(node_name, now)
+        kept = self._outputs.keeper(key).state()
         if gone_since is None:
             kept = self._follow(key, pod, kept, now)
         if is_over and not kept["is_drained"]:
-            kept = self._drain(key, pod, now)
+            kept = self._outputs.drain(key, pod, now)
         seen = reading.observe(pod, key=key, kept=kept, now=now, gone_since=gone_since)
         return _still_stopping(seen) if is_over and not kept["is_drained"] else seen
+
+    def _last_there(self, node_name: str, now: datetime) -> datetime:
+        """Return until when a node was there: until Kubernetes lost it, or until it was missed here."""
+        lost_at = nodes.lost_since(self._known_nodes.get(node_name, {}))
+        missed_at_s = self._away_since_s.get(node_name, self._monotonic())
+        return lost_at or now - timedelta(seconds=self._monotonic() - missed_at_s)
 
     def _follow(self, key: ReplicaKey, pod: Json, kept: Kept, now: datetime) -> Kept:
         """Note that a service answers for the first time; end what will never start."""
         if reading.is_over(pod) or reading.find_stop(pod):
             return kept
         if kept["ready_at_s"] is None and reading.is_ready(pod):
-            kept = self._keeper(key).change(ready_at_s=now.timestamp())
+            kept = self._outputs.keeper(key).change(ready_at_s=now.timestamp())
         hopeless = reading.find_hopeless(pod, now=now, patience_s=START_PATIENCE_S)
         if hopeless:
             stop = Stop(cause=EndCause.LAUNCH_FAILED, reason="", at=now, message=hopeless)
@@ -274,67 +265,6 @@ class KubernetesEngine:
             self._end(key, stop, grace_s=min(10, pod["spec"]["terminationGracePeriodSeconds"]))
         return kept
 
-    # -- output ------------------------------------------------------------------------------
-
-    def _take_output(self, live: set[ReplicaKey]) -> None:
-        """Have the output of running work taken by and by, so that its marks are seen."""
-        self._taken_at_s = {key: at for key, at in self._taken_at_s.items() if key in live}
-        self._takes = {key: take for key, take in self._takes.items() if not take.done()}
-        every_s = max(_TAKE_EVERY_S, len(live) / _TAKES_A_SECOND)
-        pods = self._pods.objects()
-        for key in sorted(live - self._takes.keys()):
-            pod = pods.get(self._terms.pod_name(key))
-            is_due = self._monotonic() - self._taken_at_s.get(key, -every_s) >= every_s
-            if pod is None or not is_due:
-                continue
-            if self._readers is None:
-                self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="kube-output")
-            self._taken_at_s[key] = self._monotonic()
-            self._takes[key] = self._readers.submit(self._take_quietly, key, pod)
-
-    def _take_quietly(self, key: ReplicaKey, pod: Json) -> Kept:
-        try:
-            return self._catch_up(key, pod)
-        except EngineError:
-            log.warning("kubernetes.output.not_taken", extra={"key": str(key)}, exc_info=True)
-            return self._keeper(key).state()
-
-    def _drain(self, key: ReplicaKey, pod: Json, now: datetime) -> Kept:
-        """Take the last of the output of a pod that has ended, unless it can't be had any more."""
-        is_lost = False
-        try:
-            self._catch_up(key, pod)
-        except EngineError:
-            log.warning("kubernetes.output.not_drained", extra={"key": str(key)}, exc_info=True)
-            is_lost = True
-        if is_lost:
-            since = _ended_about(pod) or now
-            if (now - since).total_seconds() < _DRAIN_PATIENCE_S:
-                return self._keeper(key).state()
-        return self._keeper(key).change(is_drained=True)
-
-    def _catch_up(self, key: ReplicaKey, pod: Json, *, note: str = "") -> Kept:
-        path = f"{self._path(key)}/log"
-
-        def fetch(since: str | None) -> Iterator[bytes]:
-            if not reading.has_begun(pod):
-                return
-            query = {"container": words.CONTAINER, "timestamps": "true"}
-            if since is not None:
-                query["sinceTime"] = since
-            try:
-                yield from self._api.read(path, query=query)
-            except Refused as refused:  # its container is only just being made
-                log.debug("kubernetes.output.none_yet", extra={"why": str(refused)})
-
-        limit = (pod["metadata"].get("annotations") or {}).get(words.LOG_LIMIT)
-        return self._keeper(key).catch_up(
-            fetch, limit_mib=int(limit or _DEFAULT_LOG_MIB), note=note
-        )
-
-    def _keeper(self, key: ReplicaKey) -> Keeper:
-        return Keeper(self._terms.folder / str(key))
-
     # -- ending ------------------------------------------------------------------------------
 
     def _end(self, key: ReplicaKey, stop: Stop, *, grace_s: int) -> None:
@@ -345,11 +275,11 @@ class KubernetesEngine:
                 if reading.is_over(pod):
                     return
                 if reading.find_stop(pod) is None:
-                    self._note_sigterm(key, pod, stop)
                     version = pod["metadata"]["resourceVersion"]
                     meta = {"resourceVersion": version, "annotations": {words.STOP: stop.write()}}
                     pod = self._api.call("PATCH", self._path(key), body={"metadata": meta})
                     self._pods.put(pod)
+                    self._note_sigterm(key, pod, stop)
                 self._delete(self._terms.pod_name(key), pod, grace_s=max(_LEAST_GRACE_S, grace_s))
                 return
             except NotThere:
@@ -361,7 +291,7 @@ class KubernetesEngine:
     def _note_sigterm(self, key: ReplicaKey, pod: Json, stop: Stop) -> None:
         why = stop.reason or stop.cause.value
         try:
-            self._catch_up(key, pod, note=f"--- SIGTERM, {why} ---")
+            self._outputs.catch_up(key, pod, note=f"--- SIGTERM, {why} ---")
         except EngineError:  # a line in the output is not worth a longer wait
             log.warning("kubernetes.output.not_taken", extra={"key": str(key)}, exc_info=True)
 
@@ -424,19 +354,6 @@ def _still_stopping(seen: Observation) -> Observation:
     return replace(
         seen, phase=EnginePhase.STOPPING, ended_at=None, exit_code=None, signal=None, ready=False
     )
-
-
-def _last_heard(node: Json | None, now: datetime) -> datetime:
-    """Return when a node's kubelet was heard of last."""
-    conditions = (node or {}).get("status", {}).get("conditions") or ()
-    beats = (c.get("lastHeartbeatTime") for c in conditions if c.get("type") == "Ready")
-    return next((found for beat in beats if (found := reading.at(beat))), now)
-
-
-def _ended_about(pod: Json) -> datetime | None:
-    stop = reading.find_stop(pod)
-    seen = [reading.at(pod["metadata"].get("deletionTimestamp")), stop.at if stop else None]
-    return max((one for one in seen if one is not None), default=None)
 
 
 def _orphan(pod: Json) -> Orphan:

@@ -62,8 +62,12 @@ class ApiLink:
             EngineUnreachable: it says nothing, or can't do it now.
         """
         with self._open(method, path, query or {}, body, timeout=_CALL) as answer:
-            found: Json = json.loads(_read(answer) or b"{}")
-            return found
+            said = _read(answer)
+        try:
+            found: Json = json.loads(said or b"{}")
+        except ValueError as error:  # such as the page of a proxy
+            raise EngineUnreachable(f"no answer of Kubernetes: {_message(said)}") from error
+        return found
 
     def watch(self, path: str, *, query: Json, timeout_s: int) -> Iterator[Json]:
         """Give the events of a watch until the server ends it."""

@@ -38,24 +38,7 @@ def make_pod(spec: LaunchSpec, *, terms: Terms, pool_name: str) -> Json:
     sharing = terms.sharing_of(pool_name)
     limits, hints = _devices(spec, terms=terms, sharing=sharing)
     volumes, mounts = _volumes(spec, terms)
-    container: Json = {
-        "name": words.CONTAINER,
-        "image": terms.image,
-        "command": [_filled(part, spec, _seen_part(spec, sharing)) for part in spec.command],
-        "env": [*_plain(spec, terms), *_secret(spec, terms)],
-        "workingDir": _working_dir(spec),
-        "resources": {"limits": limits},
-        "volumeMounts": mounts,
-        "securityContext": {"allowPrivilegeEscalation": False},
-    }
-    if spec.service is not None:
-        container["ports"] = [{"name": "service", "containerPort": words.SERVICE_PORT}]
-        container["readinessProbe"] = {
-            "httpGet": {"path": spec.service.readiness_path, "port": words.SERVICE_PORT},
-            "periodSeconds": 2,
-            "timeoutSeconds": 2,
-            "failureThreshold": 3,
-        }
+    container = _container(spec, terms=terms, sharing=sharing, limits=limits, mounts=mounts)
     inside: Json = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(1, spec.grace_s),
@@ -79,18 +62,7 @@ def make_pod(spec: LaunchSpec, *, terms: Terms, pool_name: str) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": terms.pod_name(spec.key),
-            "namespace": terms.namespace,
-            "labels": {
-                words.MANAGED_BY: "tidegate",
-                words.OWNER: terms.owner,
-                words.REPLICA: str(spec.key),
-                words.WORKLOAD: str(spec.workload_id),
-            },
-            "annotations": {**hints, **_facts(spec)},
-            "finalizers": [words.FINALIZER],
-        },
+        "metadata": _names(spec, terms, hints),
         "spec": inside,
     }
 
@@ -117,6 +89,47 @@ def make_secret(spec: LaunchSpec, *, terms: Terms, pod_uid: str) -> Json | None:
         "type": "Opaque",
         "stringData": held,
     }
+
+
+def _names(spec: LaunchSpec, terms: Terms, hints: dict[str, str]) -> Json:
+    """Return by what the pod is found again, and what holds it until its end is recorded."""
+    return {
+        "name": terms.pod_name(spec.key),
+        "namespace": terms.namespace,
+        "labels": {
+            words.MANAGED_BY: "tidegate",
+            words.OWNER: terms.owner,
+            words.REPLICA: str(spec.key),
+            words.WORKLOAD: str(spec.workload_id),
+        },
+        "annotations": {**hints, **_facts(spec)},
+        "finalizers": [words.FINALIZER],
+    }
+
+
+def _container(
+    spec: LaunchSpec, *, terms: Terms, sharing: Sharing, limits: Json, mounts: list[Json]
+) -> Json:
+    """Return the one container: what runs, with what, and how one sees that a service answers."""
+    container: Json = {
+        "name": words.CONTAINER,
+        "image": terms.image,
+        "command": [_filled(part, spec, _seen_part(spec, sharing)) for part in spec.command],
+        "env": [*_plain(spec, terms), *_secret(spec, terms)],
+        "workingDir": _working_dir(spec),
+        "resources": {"limits": limits},
+        "volumeMounts": mounts,
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
+    if spec.service is not None:
+        container["ports"] = [{"name": "service", "containerPort": words.SERVICE_PORT}]
+        container["readinessProbe"] = {
+            "httpGet": {"path": spec.service.readiness_path, "port": words.SERVICE_PORT},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 3,
+        }
+    return container
 
 
 def _facts(spec: LaunchSpec) -> dict[str, str]:

@@ -53,19 +53,19 @@ class Mirror:
         self._version = ""
         self._listed_version = 0
         self._trouble = "it was not asked yet"
-        self._is_listed = threading.Event()
+        self._is_asked = threading.Event()
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self.lists = 0
 
     def objects(self) -> dict[str, Json]:
-        """Return what is there. The first question waits until all was listed once.
+        """Return what is there. The first question waits until all was listed, or could not be.
 
         Raises:
             EngineUnreachable: what is here may not be true now.
         """
         self._begin()
-        self._is_listed.wait(FIRST_LIST_S)
+        self._is_asked.wait(FIRST_LIST_S)
         with self._lock:
             if self._trouble:
                 raise EngineUnreachable(f"Kubernetes does not answer: {self._trouble}")
@@ -111,6 +111,7 @@ class Mirror:
                     log.exception("kubernetes.watch.failed", extra={"path": self._path})
                 with self._lock:
                     self._trouble = str(error) or type(error).__name__
+                self._is_asked.set()
                 log.warning(
                     "kubernetes.watch.trouble", extra={"path": self._path, "why": str(error)}
                 )
@@ -134,7 +135,7 @@ class Mirror:
             self._objects = {**found, **newer}
             self._listed_version = int(self._version)
             self._trouble = ""
-        self._is_listed.set()
+        self._is_asked.set()
         self._on_change()
 
     def _watch(self) -> None:

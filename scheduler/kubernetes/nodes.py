@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
+from datetime import datetime
 from decimal import Decimal
 
 from scheduler.engines.base import DeviceInfo, JoinedNode, NodeInventory
 from scheduler.engines.devices import DEFAULT_VIRTUAL_MEMORY_MIB, list_virtual_devices
 from scheduler.kubernetes.link import Json
+from scheduler.kubernetes.reading import at
 from scheduler.kubernetes.terms import POOL, VIRTUAL_DEVICES
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,12 @@ def quantity(text: str) -> Decimal:
 def is_ready(node: Json) -> bool:
     """Test whether the node's kubelet says that it is well, as far as Kubernetes has heard of late."""
     return _condition(node, "Ready").get("status") == "True"
+
+
+def lost_since(node: Json) -> datetime | None:
+    """Return since when it is not ready. Its last heartbeat may lie minutes before: not each is told."""
+    ready = _condition(node, "Ready")
+    return None if ready.get("status") == "True" else at(ready.get("lastTransitionTime"))
 
 
 def is_out_of_service(node: Json) -> bool:

@@ -152,7 +152,8 @@ class _Taking:
         self._state = state
         self._log = OutputLog(directory=str(folder), limit_bytes=limit_bytes)
         self._reports = ReportLog(path=str(folder / _PROGRESS))
-        self._from = (state["second"], state["nanosecond"])
+        #: Output and errors are written side by side: a line may lie behind one of a later time.
+        self._least = self._from = (state["second"], state["nanosecond"])
         self._met = 0  # lines of the time of the last one
         self._budget = GO_BYTES
         self.line_break = "\n" if state["taken"] > 0 else ""
@@ -183,7 +184,10 @@ class _Taking:
     def _take_line(self, line: bytes, *, is_whole: bool) -> None:
         stamp, _, text = line.partition(b" ")
         at = read_time(stamp)
-        if at is None or at < self._from:
+        if at is None or at < self._least:
+            return
+        if at < self._from:
+            self._write(text, at, is_whole=is_whole)
             return
         if at > self._from:
             self._from, self._met = at, 0
@@ -198,6 +202,9 @@ class _Taking:
         self._state["second"], self._state["nanosecond"] = at
         self._state["lines"] = self._met
         self._state["taken"] = _WHOLE if is_whole else len(text)
+        self._write(text, at, begun=begun, is_whole=is_whole)
+
+    def _write(self, text: bytes, at: tuple[int, int], *, begun: int = 0, is_whole: bool) -> None:
         self.line_break = "" if is_whole else "\n"
         data = text[begun:] + (b"\n" if is_whole else b"")
         self._budget -= len(data)

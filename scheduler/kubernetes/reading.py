@@ -88,10 +88,14 @@ def key_of(pod: Json, *, terms: words.Terms) -> ReplicaKey | None:
 
 
 def is_over(pod: Json) -> bool:
-    """Test whether no process of a pod is left: it ended, or its kubelet let go of it."""
+    """Test whether no process of a pod is left: it ended, or its kubelet let go of it.
+
+    Whoever deletes by force sets the grace to 0 too, while the process still runs.
+    """
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return True
-    return bool(pod["metadata"].get("deletionGracePeriodSeconds") == 0)
+    is_let_go = pod["metadata"].get("deletionGracePeriodSeconds") == 0
+    return is_let_go and "running" not in _state(pod)
 
 
 def has_begun(pod: Json) -> bool:

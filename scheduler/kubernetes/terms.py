@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from scheduler.engines.base import EngineError, ReplicaKey
+from scheduler.engines.base import EngineUnreachable, ReplicaKey
 
 #: Labels of pods. ``owner`` is the database whose replicas they are.
 MANAGED_BY, OWNER = "app.kubernetes.io/managed-by", "tidegate/owner"
@@ -27,7 +27,7 @@ SERVICE_PORT, MEETING_PORT = 8080, 29_500
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class BadTerms(EngineError):
+class BadTerms(EngineUnreachable):
     """A setting of the engine can't be used; the message names it."""
 
 

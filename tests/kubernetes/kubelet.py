@@ -63,7 +63,12 @@ class Kubelet:
 
     def say_ready(self, status: str, *, capacity: Json | None = None) -> None:
         """Have the node's condition be True, False or Unknown."""
-        condition = {"type": "Ready", "status": status, "lastHeartbeatTime": _stamp()}
+        condition = {
+            "type": "Ready",
+            "status": status,
+            "lastHeartbeatTime": _stamp(-240),  # kubelets write it every five minutes
+            "lastTransitionTime": _stamp(),
+        }
         told: Json = {"conditions": [condition]}
         if capacity is not None:
             told["capacity"] = told["allocatable"] = capacity

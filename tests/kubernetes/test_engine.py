@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
 from scheduler.core.vocabulary import SourceType
+from scheduler.engines import logs
 from scheduler.engines.base import (
     DeviceGrant,
     EndCause,
@@ -21,8 +23,8 @@ from scheduler.engines.base import (
     ReplicaKey,
     Standing,
 )
-from scheduler.kubernetes import manifest, nodes, terms
-from scheduler.kubernetes.output import read_time
+from scheduler.kubernetes import manifest, mirror, nodes, outputs, reading, terms
+from scheduler.kubernetes.output import Keeper, read_time
 from scheduler.kubernetes.terms import BadTerms, Sharing, read_terms
 from tests.engines.harness import find, launch, spec, wait_ended, wait_for, wait_log
 from tests.kubernetes.harness import NAMESPACE, KubernetesHarness, kubernetes, wait_until
@@ -86,6 +88,16 @@ def test_a_server_that_is_away_tells_nothing_and_is_found_again(pods: Kubernetes
     pods.cluster.is_down = False
     wait_until(lambda: not is_unreachable(), what="that it answers again")
     assert wait_for(pods, KEY, is_running).cause is None
+
+
+def test_a_server_that_is_away_from_the_first_keeps_nobody_waiting(
+    pods: KubernetesHarness, monkeypatch
+):
+    monkeypatch.setattr(mirror, "FIRST_LIST_S", None)  # for ever
+    pods.cluster.is_down = True
+    pods.restart()
+    with pytest.raises(EngineUnreachable, match="the server is away"):
+        pods.engine.observe()
 
 
 def test_many_pods_come_in_pages(pods: KubernetesHarness):
@@ -163,6 +175,29 @@ def test_marks_and_progress_are_read_from_the_output_once(pods: KubernetesHarnes
     assert text.count('"checkpoint"') == 1
 
 
+def test_lines_that_lie_behind_a_later_one_are_taken_too_and_once(tmp_path: Path):
+    # Given output in which a line of the errors lies behind one that is later
+    lines = [
+        b"2026-12-01T00:00:01.000000002Z second",
+        b"2026-12-01T00:00:01.000000001Z first",
+        b"2026-12-01T00:00:01.000000002Z same",
+    ]
+    keeper = Keeper(tmp_path / "1-1")
+
+    def take(count: int) -> None:
+        keeper.catch_up(lambda _: iter([b"\n".join(lines[:count]) + b"\n"]), limit_mib=1)
+
+    # When it is taken, and again when there is more
+    take(3)
+    lines.append(b"2026-12-01T00:00:02Z last")
+    take(4)
+    take(4)
+
+    # Then each line is there once
+    kept = logs.read_chunk(directory=keeper.folder, offset=0, limit_bytes=1024)
+    assert kept.text.split() == ["second", "first", "same", "last"]
+
+
 # -- ends that are not the work's --------------------------------------------------------------------
 
 
@@ -188,6 +223,37 @@ def test_a_deleted_pod_stays_until_its_end_is_recorded(pods: KubernetesHarness):
     assert not [path for path in pods.cluster.objects if "/pods/" in path]
 
 
+def test_a_pod_that_is_deleted_by_force_is_not_over_while_its_process_runs(
+    pods: KubernetesHarness,
+):
+    # Given a running replica, whose kubelet does not hear that somebody deletes it by force
+    launch(pods, spec(pods.runs_on()))
+    wait_for(pods, KEY, is_running)
+    pods.kubelets["n2"].cut_off = True
+    path = f"namespaces/{NAMESPACE}/pods/{pods.terms.pod_name(KEY)}"
+    pods.cluster.delete(path, {"gracePeriodSeconds": 0})
+
+    # Then it is ending, and its devices are not free, until its kubelet has ended it
+    seen = wait_for(pods, KEY, lambda seen: seen.phase is not EnginePhase.RUNNING)
+    assert (seen.phase, seen.ended_at) == (EnginePhase.STOPPING, None)
+    pods.kubelets["n2"].cut_off = False
+    assert wait_ended(pods, KEY).phase is EnginePhase.LOST
+
+
+def test_an_end_is_told_although_the_output_can_t_be_had_any_more(
+    pods: KubernetesHarness, monkeypatch
+):
+    # Given a replica that has ended by itself, on a node that gives no output any more
+    monkeypatch.setattr(outputs, "_DRAIN_PATIENCE_S", 0.5)
+    del pods.cluster.read_output["n2"]
+    launch(pods, spec(pods.exits(3)))
+
+    # Then it is asked for again for a while, and its end is told
+    assert wait_ended(pods, KEY).exit_code == 3
+    asked = [path for _, path, _ in pods.cluster.asked if path.endswith("/log")]
+    assert len(asked) > 1
+
+
 # -- nodes -------------------------------------------------------------------------------------------
 
 
@@ -211,11 +277,37 @@ def test_a_node_that_is_not_heard_of_is_silent_and_gone_when_somebody_says_so(
     taint = {"key": nodes.OUT_OF_SERVICE, "effect": "NoExecute"}
     pods.cluster.patch("nodes/n2", {"spec": {"taints": [taint]}})
 
-    # Then its work is lost, and can be cleared
+    # Then its work is lost since it was not heard of any more, and can be cleared
     seen = wait_ended(pods, KEY)
     assert (seen.phase, seen.cause) == (EnginePhase.LOST, EndCause.LOST)
+    (ready,) = pods.cluster.get("nodes/n2")["status"]["conditions"]
+    assert seen.ended_at == reading.at(ready["lastTransitionTime"])
     pods.engine.forget(KEY)
     wait_until(lambda: find(pods, KEY) is None, what="that it is cleared")
+
+
+def test_a_node_that_was_deleted_is_gone_after_a_while_and_its_work_since_then(
+    pods: KubernetesHarness,
+):
+    # Given a replica on a node that somebody removes from the cluster
+    launch(pods, spec(pods.runs_on()))
+    wait_for(pods, KEY, is_running)
+    clock = [1000.0]
+    pods.engine._monotonic = lambda: clock[0]
+    pods.kubelets["n2"].cut_off = True
+    pods.cluster.delete("nodes/n2", {})
+    wait_until(lambda: not pods.engine.observe(), what="silence")
+    missed_at = datetime.now(UTC)
+
+    # When it has been away for two minutes
+    clock[0] += 120
+    now = datetime.now(UTC)
+
+    # Then its work is lost since two minutes, or since its start where that was later
+    pods.engine.observe()
+    (seen,) = pods.engine.observe()
+    assert (seen.phase, seen.cause) == (EnginePhase.LOST, EndCause.LOST)
+    assert seen.started_at <= seen.ended_at <= missed_at < now
 
 
 def test_a_silent_node_is_gone_after_the_time_that_was_set(pods: KubernetesHarness):
