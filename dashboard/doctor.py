@@ -22,8 +22,10 @@ from dashboard import readiness
 from dashboard.celery import app
 from dashboard.readiness import Finding
 from scheduler import events
+from scheduler.engines.base import EngineError
 from scheduler.queries import engine_records
 from scheduler.queries.metrics import read_tick
+from scheduler.tick import engine_room
 
 #: Clocks of one installation may differ by so much.
 CLOCKS_MS = 2_000
@@ -38,7 +40,7 @@ def examine() -> tuple[Finding, ...]:
     """Return everything that was looked at, in an order in which one would mend it."""
     found: list[Finding] = [*_settings(), *_permissions(), *_disk()]
     basics = readiness.check()
-    found += basics
+    found += [*basics, *_kubernetes()]
     is_well = {one.name: one.is_well for one in basics}
     if is_well.get("database") and is_well.get("migrations"):
         found += _within_database(redis_answers=is_well.get("redis", False))
@@ -242,6 +244,28 @@ def _engine_records() -> Iterator[Finding]:
     if not (found.foreign or found.missing or found.left):
         yield Finding(
             name="engine", is_well=True, says=f"{found.agreed} records are those of the tables"
+        )
+
+
+def _kubernetes() -> Iterator[Finding]:
+    """Look whether the API server answers, and lets this user see pods and nodes."""
+    if not settings.KUBERNETES_IMAGE:
+        return
+    link = engine_room.kubernetes_link()
+    namespace = settings.KUBERNETES_NAMESPACE
+    try:
+        for path in (f"/api/v1/namespaces/{namespace}/pods", "/api/v1/nodes"):
+            link.call("GET", path, query={"limit": 1})
+    except EngineError as error:
+        yield _finding(
+            "kubernetes",
+            str(error),
+            "See that TIDEGATE_KUBERNETES_CONFIG leads to the cluster, and that its user has the rights of "
+            "deploy/kubernetes/rights.yaml.",
+        )
+    else:
+        yield Finding(
+            name="kubernetes", is_well=True, says=f"answers; work runs in namespace {namespace}"
         )
 
 

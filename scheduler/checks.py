@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+
+from scheduler.kubernetes.terms import BadTerms, read_terms
 
 
 @register()
@@ -40,3 +43,16 @@ def check_sqlite_mode(app_configs: Sequence[AppConfig] | None, **_: Any) -> list
             id="scheduler.E002",
         )
     ]
+
+
+@register()
+def check_kubernetes(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Refuse settings of the Kubernetes engine with which it could run nothing."""
+    if not settings.KUBERNETES_IMAGE:
+        return []
+    try:
+        read_terms(settings, owner="", folder=Path(settings.WORKLOADS_DIR))
+    except BadTerms as bad:
+        hint = "docs/operations/kubernetes.md tells what each setting means."
+        return [Error(str(bad), hint=hint, id="scheduler.E003")]
+    return []

@@ -24,6 +24,7 @@ FINALIZER = "tidegate/recorded"
 CONTAINER = "work"
 SERVICE_PORT, MEETING_PORT = 8080, 29_500
 
+_RESOURCE = re.compile(r"[a-z0-9][-.a-z0-9]*/[A-Za-z0-9][-._A-Za-z0-9]*")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -75,6 +76,8 @@ class Terms:
 class Settings(Protocol):
     """The settings that terms are read from, as ``dashboard/settings.py`` names them."""
 
+    KUBERNETES_CONFIG: str
+    KUBERNETES_CONTEXT: str
     KUBERNETES_NAMESPACE: str
     KUBERNETES_IMAGE: str
     KUBERNETES_SHARING: list[str]
@@ -95,12 +98,19 @@ def read_terms(given: Settings, *, owner: str, folder: Path) -> Terms:
     for name, value in names.items():
         if not _NAME.fullmatch(value):
             raise BadTerms(
-                f"TIDEGATE_KUBERNETES_{name} is {value!r}, which can't name such an object"
+                f"TIDEGATE_KUBERNETES_{name} is {value!r}; names in Kubernetes are at most 63 "
+                "lower-case letters, digits and hyphens"
             )
     if not given.KUBERNETES_IMAGE:
         raise BadTerms("set TIDEGATE_KUBERNETES_IMAGE: the image in which work runs")
     if shared and not claim:
         raise BadTerms("TIDEGATE_KUBERNETES_SHARED is set without TIDEGATE_KUBERNETES_VOLUME_CLAIM")
+    if not _RESOURCE.fullmatch(given.KUBERNETES_TIME_SLICED_RESOURCE):
+        raise BadTerms(
+            f"TIDEGATE_KUBERNETES_TIME_SLICED_RESOURCE is {given.KUBERNETES_TIME_SLICED_RESOURCE!r}; "
+            "it must be what nodes offer, such as nvidia.com/gpu.shared"
+        )
+    _check_way(config=given.KUBERNETES_CONFIG, context=given.KUBERNETES_CONTEXT)
     default, by_pool = _read_sharing(given.KUBERNETES_SHARING)
     return Terms(
         owner=owner,
@@ -114,6 +124,14 @@ def read_terms(given: Settings, *, owner: str, folder: Path) -> Terms:
         gone_after_s=given.KUBERNETES_GONE_AFTER_S,
         time_sliced_resource=given.KUBERNETES_TIME_SLICED_RESOURCE,
     )
+
+
+def _check_way(*, config: str, context: str) -> None:
+    """Refuse what can't lead to a cluster. Without a file it is the pod's service account."""
+    if context and not config:
+        raise BadTerms("TIDEGATE_KUBERNETES_CONTEXT is set without TIDEGATE_KUBERNETES_CONFIG")
+    if config and not Path(config).is_file():
+        raise BadTerms(f"TIDEGATE_KUBERNETES_CONFIG is {config!r}, and there is no such file")
 
 
 def _read_sharing(words: list[str]) -> tuple[Sharing, dict[str, Sharing]]:

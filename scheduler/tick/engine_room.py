@@ -71,8 +71,13 @@ def _kubernetes_engine() -> KubernetesEngine:
     terms = read_terms(
         settings, owner=owner, folder=Path(settings.WORKLOADS_DIR) / "kubernetes" / owner
     )
-    api = ApiLink(kubeconfig=settings.KUBERNETES_CONFIG, context=settings.KUBERNETES_CONTEXT)
-    return KubernetesEngine(api=api, terms=terms)
+    return KubernetesEngine(api=kubernetes_link(), terms=terms)
+
+
+@cache
+def kubernetes_link() -> ApiLink:
+    """Return this process's way to the API server of Kubernetes."""
+    return ApiLink(kubeconfig=settings.KUBERNETES_CONFIG, context=settings.KUBERNETES_CONTEXT)
 
 
 def _owner() -> str:

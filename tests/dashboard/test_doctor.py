@@ -12,6 +12,9 @@ from django.utils import timezone
 
 from dashboard import doctor, readiness
 from scheduler import events, models
+from scheduler.kubernetes.link import ApiLink
+from scheduler.tick import engine_room
+from tests.kubernetes.standin import Cluster, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -152,3 +155,22 @@ def test_without_a_database_the_rest_is_told(installation, capsys, monkeypatch):
     assert "WRONG database: does not answer" in said
     assert "redis: answers" in said
     assert events.client().ping()
+
+
+def test_kubernetes_is_looked_at_where_it_is_used(installation, capsys, settings, monkeypatch):
+    pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed")
+    settings.KUBERNETES_IMAGE = "image"
+    cluster = Cluster()
+    with serving(cluster) as url:
+        monkeypatch.setattr(engine_room, "kubernetes_link", lambda: ApiLink(url=url))
+        code, said = told(capsys)
+        assert code == 0
+        assert "kubernetes: answers; work runs in namespace tidegate-work" in said
+        asked = [path for _, path, _ in cluster.asked]
+        assert asked == ["namespaces/tidegate-work/pods", "nodes"]
+        # When it is away
+        cluster.is_down = True
+        code, said = told(capsys)
+    assert code == 1
+    assert "WRONG kubernetes: Kubernetes says 503: the server is away" in said
+    assert "rights.yaml" in said

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 
+from scheduler.checks import check_kubernetes
 from scheduler.core.vocabulary import SourceType
 from scheduler.engines import logs
 from scheduler.engines.base import (
@@ -470,6 +473,8 @@ def test_times_of_any_zone_are_read_exactly():
 
 
 class _Given:
+    KUBERNETES_CONFIG = ""
+    KUBERNETES_CONTEXT = ""
     KUBERNETES_NAMESPACE = "work"
     KUBERNETES_IMAGE = "image"
     KUBERNETES_SHARING = ("whole", "infer=hami")
@@ -492,6 +497,9 @@ def test_settings_say_how_each_pool_is_shared():
         ("IMAGE", "", "set TIDEGATE_KUBERNETES_IMAGE"),
         ("SHARING", ("mig",), "TIDEGATE_KUBERNETES_SHARING holds 'mig'"),
         ("SHARED", "/mnt", "TIDEGATE_KUBERNETES_SHARED is set without"),
+        ("TIME_SLICED_RESOURCE", "gpu", "TIDEGATE_KUBERNETES_TIME_SLICED_RESOURCE is 'gpu'"),
+        ("CONFIG", "/none/config", "TIDEGATE_KUBERNETES_CONFIG is '/none/config', and there is no"),
+        ("CONTEXT", "lab", "TIDEGATE_KUBERNETES_CONTEXT is set without"),
     ],
 )
 def test_settings_that_can_t_be_used_are_named(name, value, says):
@@ -499,3 +507,12 @@ def test_settings_that_can_t_be_used_are_named(name, value, says):
     setattr(given, f"KUBERNETES_{name}", value)
     with pytest.raises(BadTerms, match=says):
         read_terms(given, owner="o", folder=Path("/none"))
+
+
+def test_bad_settings_are_refused_at_the_start(settings):
+    settings.KUBERNETES_IMAGE = ""
+    settings.KUBERNETES_SHARING = ["mig"]
+    assert check_kubernetes(None) == []  # nobody asked for Kubernetes
+    settings.KUBERNETES_IMAGE = "image"
+    with pytest.raises(SystemCheckError, match="TIDEGATE_KUBERNETES_SHARING holds 'mig'"):
+        call_command("check")
