@@ -28,7 +28,7 @@ from access.models import User
 from access.scopes import authority_of
 from access.sessions import is_open
 from gateway.exchange import Exchange
-from gateway.upstream import Upstream
+from gateway.upstream import IDLE_S, Upstream
 from gateway.workspaces import PREFIX, NotThere, Target, carry, carry_socket
 from scheduler.operations import replica_tokens
 from scheduler.operations.authority import Action
@@ -63,6 +63,7 @@ class Door:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._upstream = Upstream()
+        self._next_sweep: asyncio.TimerHandle | None = None
         self.rights: dict[str, tuple[float, workspaces.Workspace | None]] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -143,6 +144,19 @@ class Door:
                 await _say(send, exchange.problem.status, str(exchange.problem))
         finally:
             await exchange.close()
+            self._sweep_later()
+
+    def _sweep_later(self) -> None:
+        """Have kept connections closed that nobody uses any more, for as long as there are some."""
+        loop = asyncio.get_running_loop()
+        if self._next_sweep is None or self._next_sweep.when() < loop.time():
+            self._next_sweep = loop.call_later(IDLE_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._next_sweep = None
+        self._upstream.sweep()
+        if not self._upstream.is_empty:
+            self._sweep_later()
 
     async def _socket(
         self, scope: Any, receive: Any, send: Any, workload_id: int, headers: Mapping[bytes, bytes]

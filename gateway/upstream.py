@@ -232,6 +232,11 @@ class Upstream:
         connection.idle_since = time.monotonic()
         kept.append(connection)
 
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no connection is kept."""
+        return not self._kept
+
     def sweep(self) -> None:
         """Close what was not used for a while."""
         before = time.monotonic() - IDLE_S

@@ -198,6 +198,28 @@ def test_a_workspace_is_opened_used_and_closed_with_the_sign_in(
     assert models.AuditEntry.objects.filter(action="workspace.open").count() == 1
 
 
+def test_a_connection_to_a_workspace_is_closed_when_nobody_uses_it_any_more(
+    client, workspace, door
+):
+    from dashboard.asgi import door as own_door
+
+    client.force_login(person("lin", Role.RESEARCHER, project="nlp-lab"))
+    ticket, _answer = ticket_for(client, workspace)
+    path = f"/workspaces/{workspace.workload_id}/"
+
+    async def visit(browser, _port):
+        # Given a guest who has asked for a page, so that the connection is kept
+        await browser.post(f"{path}~enter", data={"ticket": ticket})
+        assert (await browser.get(path)).status_code == 200
+        assert not own_door._upstream.is_empty
+        # When nobody asks again, then it is closed
+        async with asyncio.timeout(60):
+            while not own_door._upstream.is_empty:
+                await asyncio.sleep(0.05)
+
+    serve(door, visit, at=f"w{workspace.workload_id}.localhost")
+
+
 def forget_rights():
     from dashboard.asgi import door
 
