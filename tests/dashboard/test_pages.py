@@ -46,6 +46,15 @@ def test_each_page_is_complete_in_both_languages(scene, pages, name, language):
     assert ("總覽" in text) == (language == "zh-hant")
 
 
+def test_a_lost_node_is_shown_as_such_with_what_becomes_of_its_work(scene, pages):
+    says = "keeps its devices until it is certain that it has ended"
+    assert says not in pages.get(reverse("nodes")).content.decode()
+    models.Node.objects.update(state=models.Node.State.LOST)
+    text = pages.get(reverse("nodes")).content.decode()
+    assert '<span class="tag evict">lost</span>' in text
+    assert says in text
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_for_those_who_signed_in(scene, client, name):
     answer = client.get(reverse(name))
