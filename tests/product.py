@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, contextmanager
@@ -23,9 +20,9 @@ import pytest
 from psycopg import sql
 
 from dashboard.launch.processes import Identity
+from dashboard.management import own_product
 
 ROOT = Path(__file__).resolve().parent.parent
-READY = re.compile(r"ready at (http://\S+)")
 START_S = 120
 PASSWORD = "a password for tests"
 
@@ -61,18 +58,7 @@ class Product:
         return self
 
     def launch(self, *, port: int = 0) -> None:
-        argv = [sys.executable, "manage.py", "up", "--no-browser", "--port", str(port)]
-        self._output.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._output, "wb") as output:
-            self.process = subprocess.Popen(
-                [*argv, "--data", str(self.data), *self.flags],
-                cwd=ROOT,
-                env=self.env(),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self.process = own_product.launch_up(self.data, flags=self.flags, port=port, env=self.env())
 
     def interrupt(self, *, within_s: float = 40) -> int:
         """Press Ctrl-C and wait for the end; return the exit code."""
@@ -92,13 +78,9 @@ class Product:
 
     # --- What it says ----------------------------------------------------------------------------
 
-    @property
-    def _output(self) -> Path:
-        return self.data / "up.out"
-
     def output(self) -> str:
         """Return what `up` has printed so far."""
-        return self._output.read_text(errors="replace") if self._output.exists() else ""
+        return own_product.output_of(self.data)
 
     def log(self, name: str) -> str:
         """Return the log of redis, web, worker or beat."""
@@ -106,9 +88,7 @@ class Product:
 
     def children(self) -> dict[str, Identity]:
         """Return the product's processes by name."""
-        state = json.loads((self.data / "run" / "up.json").read_text())
-        found = state["children"].items()
-        return {name: Identity(pid=pid, started=started) for name, (pid, started) in found}
+        return own_product.children_of(self.data)
 
     def kill(self, name: str) -> Identity:
         """End one process outright, as the machine would; return who it was."""
@@ -135,17 +115,7 @@ class Product:
 
     def manage(self, *argv: str, within_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a command of manage.py on this installation."""
-        command = [sys.executable, "manage.py", *argv]
-        return subprocess.run(
-            command,
-            cwd=ROOT,
-            env=self.env(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        return own_product.run_manage(*argv, env=self.env(), within_s=within_s)
 
     @contextmanager
     def signed_in(self, *, username: str = "admin", password: str = ""):
@@ -162,9 +132,8 @@ class Product:
 
     def _is_ready(self) -> bool:
         assert self.process is not None
-        found = READY.search(self.output())
-        if found:
-            self.address = found[1].rstrip("/")
+        self.address = own_product.address_told(self.data)
+        if self.address:
             return True
         assert self.process.poll() is None, f"up ended before it was ready:\n{self.output()}"
         return False

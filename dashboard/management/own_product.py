@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboard.launch.install import ROOT
 from dashboard.launch.processes import Identity
 
-READY = re.compile(r"ready at (http://\S+)")
+_READY = re.compile(r"ready at (http://\S+)")
+_SAID = "up.out"
 START_S = 600.0
 END_S = 60.0
 
@@ -66,25 +67,13 @@ class OwnProduct:
         Raises:
             NotStarted: it did not come up.
         """
-        flags = [*self.flags, "--no-browser", "--port", str(port), "--data", str(self.data)]
-        said = self.data / "up.out"
-        with open(said, "wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up", *flags],
-                cwd=ROOT,
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self.process = launch_up(self.data, flags=self.flags, port=port, env=self.environment())
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.process.poll() is None:
-            found = READY.search(said.read_text(errors="replace"))
-            if found:
-                return Door(address=found[1].rstrip("/"), password=self.password)
+            if address := address_told(self.data):
+                return Door(address=address, password=self.password)
             time.sleep(0.2)
-        raise NotStarted(said.read_text(errors="replace"))
+        raise NotStarted(output_of(self.data))
 
     def end(self) -> None:
         """End it as Ctrl-C does. Its work goes on."""
@@ -99,22 +88,63 @@ class OwnProduct:
 
     def children(self) -> dict[str, Identity]:
         """Return its processes by name; none while it says nothing of them."""
-        file = self.data / "run" / "up.json"
-        if not file.exists():
-            return {}
-        state = json.loads(file.read_text(encoding="utf-8"))
-        found = state["children"].items()
-        return {name: Identity(pid=pid, started=started) for name, (pid, started) in found}
+        return children_of(self.data)
 
     def manage(self, *argv: str, within_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a command of manage.py on this installation."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *argv],
+        return run_manage(*argv, env=self.environment(), within_s=within_s)
+
+
+def launch_up(
+    data: Path, *, flags: Iterable[str], port: int, env: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start ``up`` in a data folder, in a process group of its own. What it says is kept there."""
+    own = ["--no-browser", "--port", str(port), "--data", str(data)]
+    data.mkdir(parents=True, exist_ok=True)
+    with open(data / _SAID, "wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "manage.py", "up", *flags, *own],
             cwd=ROOT,
-            env=self.environment(),
+            env=env,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
+
+
+def output_of(data: Path) -> str:
+    """Return what ``up`` has said in this folder so far."""
+    said = data / _SAID
+    return said.read_text(errors="replace") if said.exists() else ""
+
+
+def address_told(data: Path) -> str:
+    """Return where the product in this folder says that it is ready; empty before."""
+    found = _READY.search(output_of(data))
+    return found[1].rstrip("/") if found else ""
+
+
+def children_of(data: Path) -> dict[str, Identity]:
+    """Return the processes of the product in this folder by name; none while it says nothing of them."""
+    file = data / "run" / "up.json"
+    if not file.exists():
+        return {}
+    found = json.loads(file.read_text(encoding="utf-8"))["children"].items()
+    return {name: Identity(pid=pid, started=started) for name, (pid, started) in found}
+
+
+def run_manage(
+    *argv: str, env: Mapping[str, str], within_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of manage.py in an environment."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *argv],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )
