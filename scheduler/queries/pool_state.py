@@ -21,6 +21,12 @@ from scheduler.queries.pool_columns import (
     REPLICA_FIELDS,
     WORKLOAD_FIELDS,
 )
+from scheduler.queries.pool_queues import (
+    QueueState,
+    find_open_departments,
+    load_departments,
+    load_projects,
+)
 from scheduler.queries.visibility import Visibility
 
 
@@ -113,23 +119,6 @@ class WorkloadState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueState:
-    """A department's or project's row in the pool. ``listed`` False: it has none in this pool."""
-
-    id: int
-    listed: bool
-    name: str
-    slug: str
-    color: int
-    department_id: int
-    quota_mgpu: int
-    limit_mgpu: int
-    over_quota: bool
-    rank: int
-    weight_milli: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
     """All that the pages of one pool are made from."""
 
@@ -181,7 +170,7 @@ def load_pool_state(
     pool = pool or find_pool(visible=visible, pool_name=pool_name)
     if pool is None:
         return None
-    projects = _projects(visible=visible, pool_id=pool.id)
+    projects = load_projects(visible=visible, pool_id=pool.id)
     replicas, others = _replicas(pool_id=pool.id, project_ids=frozenset(projects), only=only)
     cluster = models.Cluster.objects.filter(id=1).first() or models.Cluster(id=1)
     on_nodes = None if only is None else {replica.node_id for replica in replicas}
@@ -199,70 +188,10 @@ def load_pool_state(
         # Work that ended, and was deleted, between the two queries has left with all it held.
         replicas=tuple(replica for replica in replicas if replica.workload_id in workloads),
         workloads=workloads,
-        departments=_departments(visible=visible, pool_id=pool.id),
+        departments=load_departments(visible=visible, pool_id=pool.id),
         projects=projects,
-        open_department_ids=_open_departments(visible=visible),
+        open_department_ids=find_open_departments(visible=visible),
     )
-
-
-def _projects(*, visible: Visibility, pool_id: int) -> dict[int, QueueState]:
-    quotas = {row.project_id: row for row in models.ProjectQuota.objects.filter(pool_id=pool_id)}
-    projects = models.Project.objects.filter(visible.projects(), deleted_at__isnull=True)
-    return {
-        project.id: _queue(
-            quotas.get(project.id) or models.ProjectQuota(quota_mgpu=0),
-            named=project,
-            color=project.color,
-            department_id=project.department_id,
-            listed=project.id in quotas,
-        )
-        for project in projects.order_by("department_id", "id")
-    }
-
-
-def _departments(*, visible: Visibility, pool_id: int) -> tuple[QueueState, ...]:
-    rows = (
-        models.DepartmentQuota.objects.filter(
-            visible.departments(prefix="department__"),
-            pool_id=pool_id,
-            department__deleted_at__isnull=True,
-        )
-        .select_related("department")
-        .order_by("department_id")
-        .distinct()
-    )
-    return tuple(
-        _queue(row, named=row.department, color=0, department_id=row.department_id) for row in rows
-    )
-
-
-def _queue(
-    row: models.ProjectQuota | models.DepartmentQuota,
-    *,
-    named: models.Project | models.Department,
-    color: int,
-    department_id: int,
-    listed: bool = True,
-) -> QueueState:
-    return QueueState(
-        listed=listed,
-        id=named.id,
-        name=named.name,
-        slug=named.slug,
-        color=color,
-        department_id=department_id,
-        quota_mgpu=row.quota_mgpu,
-        limit_mgpu=row.limit_mgpu,
-        over_quota=row.over_quota,
-        rank=row.rank,
-        weight_milli=row.weight_milli,
-    )
-
-
-def _open_departments(*, visible: Visibility) -> frozenset[int]:
-    if not visible.cluster:
-        return visible.department_ids
-    return frozenset(models.Department.objects.values_list("id", flat=True))
 
 
 def _replicas(

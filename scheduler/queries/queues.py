@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Phase
 from scheduler.queries import borrowing
-from scheduler.queries.pool_state import PoolState, QueueState
+from scheduler.queries.pool_queues import QueueState
+from scheduler.queries.pool_state import PoolState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
