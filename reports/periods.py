@@ -208,6 +208,18 @@ def _months_before(day: date, months: int) -> date:
     return date(number // 12, number % 12 + 1, 1)
 
 
+def moment(at: datetime) -> str:
+    """Return a local time as it stands, seconds only where there are any."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at.second else f"{at:%Y-%m-%d %H:%M}"
+
+
+def told_in(at: datetime, zone: str) -> str:
+    """Return an instant as a zone's clock shows it; where it shows the same time twice, with the offset."""
+    local = at.astimezone(find_zone(name=zone))
+    is_shown_twice = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    return f"{moment(local)} {local:%z}" if is_shown_twice else moment(local)
+
+
 def _labels(starts: list[int], bucket: Bucket, tz: tzinfo) -> list[str]:
     """Return labels; where a clock shows the same time twice the offset tells them apart."""
     local = [from_us(at).astimezone(tz) for at in starts]

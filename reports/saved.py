@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from reports.asked import Asked, Preset, parse_asked
 from reports.columns import COLUMNS, iso
 from reports.consumption import Report, Row, make_report
 from reports.csv_export import file_name, stream
-from reports.periods import parse_instant
+from reports.periods import parse_instant, told_in
 from reports.refused import ReportRefused
 from scheduler.core.vocabulary import Readers
 from scheduler.operations import saved_reports
@@ -191,6 +191,11 @@ def saved_csv(*, saved: Saved) -> Iterator[bytes]:
         for line in saved.content["lines"]
     )
     return stream(header=header, lines=lines)
+
+
+def told_time(content: Mapping[str, Any], text: str) -> str:
+    """Return a time that a saved report keeps, as its zone's clock shows it."""
+    return told_in(datetime.fromisoformat(text), content["zone"]) if text else ""
 
 
 def _content(report: Report) -> dict[str, Any]:

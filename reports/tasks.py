@@ -91,8 +91,8 @@ def mail(*, due: Schedule, report_id: int) -> None:
         subject=_("Consumption: {name}").format(name=due.name),
         body=_("{name}, {begin} to {end} ({zone}). The figures are in the attached file.").format(
             name=due.name,
-            begin=found.content["period_start"],
-            end=found.content["period_end"],
+            begin=saved.told_time(found.content, found.content["period_start"]),
+            end=saved.told_time(found.content, found.content["period_end"]),
             zone=found.content["zone"],
         ),
         to=[due.mail_to],

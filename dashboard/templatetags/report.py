@@ -10,7 +10,7 @@ from fractions import Fraction
 from django import template
 from django.utils.translation import gettext as _
 
-from reports import numbers
+from reports import numbers, periods
 from reports.asked import Asked
 from reports.consumption import Row, Segment, label
 from reports.periods import Span
@@ -49,7 +49,13 @@ def slug_of(slugs: Mapping[str, str], key: str) -> str:
 @register.filter
 def moment(at: datetime) -> str:
     """Return a local time as it stands, seconds only where there are any."""
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at.second else f"{at:%Y-%m-%d %H:%M}"
+    return periods.moment(at)
+
+
+@register.filter
+def told_in(at: datetime, zone: str) -> str:
+    """Return an instant as a zone's clock shows it."""
+    return periods.told_in(at, zone)
 
 
 @register.filter

@@ -53,12 +53,15 @@ def saved_list(request: HttpRequest) -> HttpResponse:
 def saved_report(request: HttpRequest, report_id: int) -> HttpResponse:
     """Answer a report as it was when it was made."""
     found = _find(request, report_id)
-    places = [found.content["header"].index(name) for name in SHOWN]
+    content = found.content
+    places = [content["header"].index(name) for name in SHOWN]
     return render(
         request,
         "reports/saved_report.html",
         {
             "found": found,
+            "begin": saved.told_time(content, content["period_start"]),
+            "end": saved.told_time(content, content["period_end"]),
             "is_mine": found.owner == signed_in.user_of(request).get_username(),
             "readers_name": report_words.readers_name(found.readers),
             "readers": readers_choices(request),
@@ -67,8 +70,14 @@ def saved_report(request: HttpRequest, report_id: int) -> HttpResponse:
                 for at, name in enumerate(SHOWN)
             ],
             "rows": [
-                [(line[at], name not in TEXT) for at, name in zip(places, SHOWN, strict=True)]
-                for line in (*found.content["lines"], found.content["total"])
+                [
+                    (
+                        saved.told_time(content, line[at]) if name == "bucket_start" else line[at],
+                        name not in TEXT,
+                    )
+                    for at, name in zip(places, SHOWN, strict=True)
+                ]
+                for line in (*content["lines"], content["total"])
             ],
         },
     )

@@ -94,6 +94,28 @@ def test_people_are_told_once_at_each_mark(ledger, monkeypatch):
     assert models.Budget.objects.get().warned_month == "2026-11"
 
 
+def test_what_is_spent_between_two_looks_is_told_by_the_highest_mark_it_passed(ledger, monkeypatch):
+    # Given an admin who was told of 80 percent
+    head = User.objects.create_user("head", password="x")
+    AccessRule.objects.create(
+        user=head, role="department_admin", department=ledger.departments["ops"]
+    )
+    budget(ledger, "web", "1500")
+    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW)
+    tasks.watch_budgets()
+    # When 152 percent are spent by the next look
+    ledger.hold("web", "1", utc(2026, 11, 6), utc(2026, 11, 10, 12))
+    assert line("web").spent_percent == 152
+    tasks.watch_budgets()
+    tasks.watch_budgets()
+    # Then one notice says that all is spent, and how much
+    percents = [row.params["percent"] for row in models.Notification.objects.order_by("id")]
+    assert percents == [80, 100]
+    told = [plain(row.text) for row in notices.list_notices(username="head", visible=WHOLE_CLUSTER)]
+    assert "web has spent 100% of its budget for 2026-11: NT$2,280 of NT$1,500.00." in told
+    assert models.Budget.objects.get().spent_permille == 1520
+
+
 def test_a_closed_month_is_frozen_and_numbered_and_later_changes_are_corrections(ledger, admin):
     # When October is closed
     answer = admin.post("/reports/money/close", {"month": "2026-10"})

@@ -14,6 +14,7 @@ from reports import saved, tasks
 from reports.asked import parse_asked
 from reports.consumption import make_report
 from reports.csv_export import report_csv
+from reports.periods import told_in
 from reports.refused import ReportRefused
 from scheduler import models
 from scheduler.operations.authority import SystemAuthority
@@ -160,9 +161,44 @@ def test_a_due_report_goes_out_by_mail_as_csv(ledger, admin, time_machine, setti
 
     (sent,) = mail.outbox
     assert sent.to == ["finance@example.org"]
+    assert sent.body.startswith("plan, 2026-11-02 00:00 to 2026-11-03 00:00 (UTC).")
     name, content, kind = sent.attachments[0]
     assert (name, kind) == ("tidegate-consumption-project-20261102-20261103.csv", "text/csv")
     assert "'=1+1" in str(content)
+
+
+def test_times_of_saved_reports_name_their_zone_and_are_readable(ledger, page):
+    number = saved.save(
+        visible=WHOLE_CLUSTER,
+        asked=asked(zone=["Asia/Taipei"], bucket=["day"]),
+        name="Monday",
+        authority=SystemAuthority(name="admin"),
+        now=NOW,
+    )
+    schedule = saved.schedule(
+        asked=asked(zone=["Asia/Taipei"]),
+        name="plan",
+        authority=SystemAuthority(name="admin"),
+        every="day",
+        language="en",
+        mail_to="",
+        now=NOW,
+    )
+    assert models.ReportSchedule.objects.get(pk=schedule).next_at == utc(2026, 11, 4, 16, 15)
+
+    shown = page.get(f"/reports/saved/{number}").content.decode()
+    listed = page.get("/reports/saved").content.decode()
+
+    assert "<b>2026-11-02 00:00 – 2026-11-03 00:00</b> Asia/Taipei" in shown
+    assert '<td class="">2026-11-02 00:00</td>' in shown
+    assert "T00:00:00" not in shown
+    assert "2026-11-05 00:15 Asia/Taipei" in listed
+
+
+def test_an_hour_that_a_clock_shows_twice_is_told_with_its_offset():
+    assert told_in(utc(2026, 10, 25, 0, 30), "Europe/Berlin") == "2026-10-25 02:30 +0200"
+    assert told_in(utc(2026, 10, 25, 1, 30), "Europe/Berlin") == "2026-10-25 02:30 +0100"
+    assert told_in(utc(2026, 10, 25, 2, 30, 5), "Europe/Berlin") == "2026-10-25 03:30:05"
 
 
 def test_nothing_is_made_for_one_who_is_gone(ledger, time_machine):
