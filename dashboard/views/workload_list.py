@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET
 
@@ -119,6 +121,7 @@ def workloads(request: HttpRequest) -> HttpResponse:
         {
             "page": _read(request, visible, wanted),
             "wanted": wanted,
+            "unknown": _unknown(request),
             "is_filtered": wanted != queries.WorkloadFilter(sort=wanted.sort, after=wanted.after),
             "heads": _heads(request, wanted),
             "hidden": _hidden(request),
@@ -158,8 +161,12 @@ def rows(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
-def file(request: HttpRequest) -> StreamingHttpResponse:
-    """Answer all workloads that the filters name, as CSV."""
+def file(request: HttpRequest) -> HttpResponseBase:
+    """Answer all workloads that the filters name, as CSV; none where a filter means nothing."""
+    unknown = _unknown(request)
+    if unknown:
+        said = _("There is no {given}. Correct the address.").format(given=_(", ").join(unknown))
+        return HttpResponse(said, status=400, content_type="text/plain; charset=utf-8")
     visible = signed_in.visible_to(request)
     pool_name = request.GET.get("pool", "")
     wanted = replace(_wanted(request), after="", limit=LINES_A_READ)
@@ -224,6 +231,16 @@ def _wanted(request: HttpRequest) -> queries.WorkloadFilter:
         sort=queries.Sort(sort) if sort in set(queries.Sort) else queries.Sort.NEWEST,
         after=request.GET.get("after", "")[:300],
     )
+
+
+def _unknown(request: HttpRequest) -> list[str]:
+    """Return what the address asks for that there is none of, as it stands there."""
+    known = {"state": set(Phase), "type": set(Kind), "sort": set(queries.Sort)}
+    given = {name: request.GET.get(name, "") for name in (*known, "project")}
+    found = [name for name, values in known.items() if given[name] and given[name] not in values]
+    if given["project"] and optional_int(given["project"]) is None:
+        found.append("project")
+    return [f"{name}={given[name][:100]}" for name in found]
 
 
 def _heads(request: HttpRequest, wanted: queries.WorkloadFilter) -> list[Head]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
-from django.db.models import DateTimeField, Model, Q, QuerySet
+from django.db.models import CharField, DateTimeField, IntegerField, Model, Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
 Row = TypeVar("Row", bound=Model)
@@ -25,7 +25,7 @@ def page(rows: QuerySet[Row], *, sort: str, after: str, limit: int) -> tuple[lis
     descending, column = sort.startswith("-"), sort.removeprefix("-")
     sign = "-" if descending else ""
     field = rows.model._meta.get_field(column)
-    mark = _read(after, is_instant=isinstance(field, DateTimeField))
+    mark = _read(after, field)
     if mark is not None:
         rows = rows.filter(_beyond(column, mark, descending=descending))
     order = [f"{sign}id"] if column == "id" else [f"{sign}{column}", f"{sign}id"]
@@ -49,15 +49,27 @@ def _write(value: object, row_id: int) -> str:
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def _read(after: str, *, is_instant: bool) -> tuple[object, int] | None:
+def _read(after: str, field: object) -> tuple[object, int] | None:
     try:
         value, row_id = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
-    except (binascii.Error, ValueError, TypeError):
+        if isinstance(field, DateTimeField):
+            value = _instant(value)
+    except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
         return None
-    if type(row_id) is not int or type(value) not in (str, int) or abs(row_id) > _MOST:
+    if not _is_whole(row_id):
         return None
-    if is_instant:
-        value = parse_datetime(value) if isinstance(value, str) else None
-    elif isinstance(value, int) and abs(value) > _MOST:
-        return None
+    if isinstance(field, IntegerField):
+        return (value, row_id) if _is_whole(value) else None
+    if isinstance(field, CharField):
+        return (value, row_id) if isinstance(value, str) and "\0" not in value else None
     return None if value is None else (value, row_id)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and abs(value) <= _MOST
+
+
+def _instant(text: object) -> datetime | None:
+    """Return an instant with its offset as UTC, in which every database takes it."""
+    value = parse_datetime(text) if isinstance(text, str) else None
+    return None if value is None or value.tzinfo is None else value.astimezone(UTC)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import csv
 import io
+import json
 
 import pytest
 from django.test import Client
 
+from dashboard.views import workload_list
 from scheduler import models
+from scheduler.queries import keyset
+from scheduler.queries import workloads as queries
+from scheduler.queries.visibility import WHOLE_CLUSTER
 
 pytestmark = pytest.mark.django_db
 
@@ -56,8 +62,67 @@ def test_sorted_by_name_the_rows_are_in_its_order(all_seeing):
     assert names == sorted(names)
 
 
-def test_an_order_that_is_none_is_the_newest_first(all_seeing):
-    assert all_seeing.get("/workloads?sort=reason").context["wanted"].sort == "-id"
+def test_pages_of_each_order_have_each_row_once_though_many_are_equal(scene):
+    rows = models.Workload.objects.all()
+    for sort in queries.Sort:
+        # Given more rows than there are priorities, kinds and states
+        whole, _end = keyset.page(rows, sort=sort, after="", limit=1000)
+        column = sort.removeprefix("-")
+        values = [getattr(row, column) for row in whole]
+        assert values == sorted(values, reverse=sort.startswith("-")), sort
+        assert len(values) == rows.count() > 10
+        if column in ("priority", "kind", "phase"):
+            assert len(set(values)) < len(values) / 2, sort
+        # When they are read a few at a time
+        found, after = [], ""
+        while len(found) <= len(whole):
+            page, after = keyset.page(rows, sort=sort, after=after, limit=3)
+            found += page
+            if not after:
+                break
+        # Then they come in the same order, none twice and none left out
+        assert found == whole, sort
+
+
+def mark(value, row_id=1):
+    return base64.urlsafe_b64encode(json.dumps([value, row_id]).encode()).decode().rstrip("=")
+
+
+UNREADABLE = [
+    ("priority", mark("name")),
+    ("priority", mark(10**30)),
+    ("priority", mark(None)),
+    ("priority", mark(True)),
+    ("name", mark(7)),
+    ("name", mark("a\0b")),
+    ("name", mark("a", "b")),
+    ("submitted_at", mark("2026-13-41T25:00:00Z")),
+    ("submitted_at", mark("0001-01-01T00:00:00+23:00")),
+    ("submitted_at", mark("2026-11-02T00:00:00")),
+    ("id", mark({}, -(10**30))),
+    ("id", "!"),
+    ("id", "é"),
+]
+
+
+def test_where_a_page_ended_that_can_not_be_read_begins_at_the_front(scene):
+    def read(sort, after=""):
+        wanted = queries.WorkloadFilter(sort=queries.Sort(sort), after=after, limit=3)
+        return [row.id for row in queries.list_workloads(visible=WHOLE_CLUSTER, wanted=wanted).rows]
+
+    for sort, after in UNREADABLE:
+        assert read(sort, after) == read(sort), (sort, after)
+
+
+def test_what_there_is_none_of_is_named_and_makes_no_file(all_seeing):
+    for given in ("sort=reason", "state=runing", "type=web", "project=nlp"):
+        page = all_seeing.get(f"/workloads?{given}&idle=1")
+        assert page.context["wanted"].sort == "-id"
+        assert f"There is no {given}: it was left out." in page.content.decode()
+        answer = all_seeing.get(f"/workloads.csv?{given}")
+        assert answer.status_code == 400
+        assert answer.content.decode() == f"There is no {given}. Correct the address."
+    assert "it was left out" not in all_seeing.get("/workloads?sort=name").content.decode()
 
 
 def test_columns_that_were_left_out_stay_left_out(all_seeing):
@@ -87,6 +152,18 @@ def test_the_file_has_what_the_reader_sees_as_filtered(reader, all_seeing):
     waiting = file_of(all_seeing.get("/workloads.csv?state=pending&sort=name"))
     expected = models.Workload.objects.filter(phase="pending", deleted_at=None).order_by("name")
     assert [row["name"] for row in waiting] == [row.name for row in expected]
+
+
+@pytest.mark.django_db(transaction=True)  # it is read in another thread
+def test_the_file_goes_on_over_its_pieces_and_begins_no_formula(all_seeing, monkeypatch):
+    one = models.Workload.objects.order_by("name").first()
+    models.Workload.objects.filter(pk=one.pk).update(name="=1+1", submitted_by="@SUM(A1)")
+    monkeypatch.setattr(workload_list, "LINES_A_READ", 2)
+    lines = file_of(all_seeing.get("/workloads.csv?sort=priority"))
+    expected = models.Workload.objects.filter(deleted_at=None).order_by("priority", "id")
+    assert [int(row["workload_id"]) for row in lines] == [row.pk for row in expected]
+    told = next(row for row in lines if row["workload_id"] == str(one.pk))
+    assert (told["name"], told["submitted_by"]) == ("'=1+1", "'@SUM(A1)")
 
 
 def test_newer_decisions_are_counted_as_filtered_and_as_seen(reader, all_seeing):

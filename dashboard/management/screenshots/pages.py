@@ -57,6 +57,7 @@ SHOTS = (
     Shot(name="reports-savings", path="/reports/savings"),
     Shot(name="reports-intervals", path="/reports/intervals"),
     Shot(name="reports-saved", path="/reports/saved"),
+    Shot(name="report-saved", path="/reports/saved", link=r"/reports/saved/\d+"),
     Shot(name="idle", path="/idle"),
     Shot(name="search", path="/search?q=nlp"),
     Shot(name="search-none", path="/search?q=zzzz"),

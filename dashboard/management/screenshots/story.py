@@ -49,6 +49,7 @@ class Story:
         )
         self._people()
         self._assets()
+        self._reports()
         self._pause_until_quiet()
 
     def reclaim(self) -> None:
@@ -104,6 +105,11 @@ class Story:
                 "environment": environment,
             },
         )
+
+    def _reports(self) -> None:
+        about = "period=today&by=project&zone=Asia/Taipei"
+        self._post(f"reports/saved?{about}", {"name": "Today by project"})
+        self._post(f"reports/schedules?{about}", {"name": "Weekly", "every": "week"})
 
     def _pause_until_quiet(self) -> None:
         """Wait until nothing is starting."""
