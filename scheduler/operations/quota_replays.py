@@ -84,7 +84,11 @@ def ask_replay(
     old = models.QuotaReplay.objects.filter(pool=pool).order_by("-pk")[KEPT:]
     models.QuotaReplay.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
     audit.record(
-        authority=authority, now=now, action="quota.replay", target=pool, after={"days": days}
+        authority=authority,
+        now=now,
+        action="quota.replay",
+        target=pool,
+        after={"days": days, "rows": [row["name"] for row in draft]},
     )
     transaction.on_commit(lambda: current_app.send_task(TASK, args=[made.pk], retry=False))
     return made
