@@ -235,7 +235,11 @@ def _wanted(request: HttpRequest) -> queries.WorkloadFilter:
 
 def _unknown(request: HttpRequest) -> list[str]:
     """Return what the address asks for that there is none of, as it stands there."""
-    known = {"state": set(Phase), "type": set(Kind), "sort": set(queries.Sort)}
+    known: dict[str, set[str]] = {
+        "state": set(Phase),
+        "type": set(Kind),
+        "sort": set(queries.Sort),
+    }
     given = {name: request.GET.get(name, "") for name in (*known, "project")}
     found = [name for name, values in known.items() if given[name] and given[name] not in values]
     if given["project"] and optional_int(given["project"]) is None:
