@@ -75,6 +75,14 @@ def duration(seconds: int | None) -> str:
 
 
 @register.filter
+def lasted(seconds: float) -> str:
+    """Return a length as a duration, one under ten seconds with one decimal."""
+    if 0 < seconds < 9.95:
+        return _("{n} s").format(n=f"{seconds:.1f}")
+    return words.duration(round(seconds))
+
+
+@register.filter
 def age(at: datetime | None) -> str:
     """Return the time since ``at`` as a duration."""
     if at is None:

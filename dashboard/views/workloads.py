@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import output, problems
+from dashboard import output, problems, use_chart
 from dashboard.downloads import streamed
 from dashboard.forms.priority import PriorityForm
 from dashboard.views import signed_in
@@ -25,7 +25,15 @@ from scheduler.operations import workloads as operations
 from scheduler.operations.authority import Action, NotPermitted
 from scheduler.operations.refused import NotFound, Refused, SubmitRefused
 from scheduler.queries import assets as asset_queries
-from scheduler.queries import estimates, outputs, progress, remedies, workspaces
+from scheduler.queries import (
+    estimates,
+    outputs,
+    progress,
+    remedies,
+    use_over_time,
+    wait_parts,
+    workspaces,
+)
 from scheduler.queries import workloads as queries
 from scheduler.queries.workloads import WorkloadDetail
 
@@ -148,30 +156,27 @@ def _page(
     template = "dashboard/workload.html"
     if getattr(request, "htmx", False):
         template = "dashboard/partials/_workload_body.html"
+    visible, of, now = signed_in.visible_to(request), detail.row.id, timezone.now()
+    use = use_over_time.read_use(visible=visible, workload_id=of, now=now)
     return render(
         request,
         template,
         {
             "detail": detail,
+            "waited": wait_parts.read_waited(visible=visible, workload_id=of, now=now),
+            "use": use,
+            "use_chart": None if use is None else use_chart.draw(use),
             "ended": Phase(detail.row.phase) in END_PHASES,
             "may_act": _may_act(request, detail),
             "tail": _tail(request, detail),
-            "outputs": outputs.list_outputs(
-                visible=signed_in.visible_to(request), workload_id=detail.row.id
-            ),
+            "outputs": outputs.list_outputs(visible=visible, workload_id=of),
             "page": _page_of(request, detail),
             "last_used": (
-                workspaces.last_used(workload_id=detail.row.id)
-                if detail.row.kind == Kind.WORKSPACE
-                else None
+                workspaces.last_used(workload_id=of) if detail.row.kind == Kind.WORKSPACE else None
             ),
             "several": len(detail.replicas) > 1,
-            "progress": progress.read_progress(
-                visible=signed_in.visible_to(request), workload_id=detail.row.id
-            ),
-            "mounted": asset_queries.list_mounted(
-                visible=signed_in.visible_to(request), workload_id=detail.row.id
-            ),
+            "progress": progress.read_progress(visible=visible, workload_id=of),
+            "mounted": asset_queries.list_mounted(visible=visible, workload_id=of),
             "priority_form": form or PriorityForm(detail=detail),
             "priority_warnings": warnings or [],
         },

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
 from scheduler.core.units import UNLIMITED_MGPU, WHOLE_GPU_MGPU, format_gpu
 from scheduler.core.vocabulary import Lack, Level, Reason
@@ -243,6 +243,27 @@ _SENTENCES: dict[Reason, Callable[[Numbers, str], tuple[Phrase, Phrase]]] = {
     Reason.STARTS_PAUSED: _starts_paused,
     Reason.HELD_BACK: _held_back,
 }
+
+
+_NAMES: dict[Reason, str] = {
+    Reason.OVER_LIMIT: gettext_noop("A limit was reached"),
+    Reason.NON_PREEMPTIBLE_OVER_QUOTA: gettext_noop(
+        "The guarantee was used up, and it may not borrow"
+    ),
+    Reason.NO_MATCHING_NODE: gettext_noop("No node could take it"),
+    Reason.INSUFFICIENT_RESOURCES: gettext_noop("Not enough was free"),
+    Reason.FRAGMENTED: gettext_noop("Enough was free, but in pieces"),
+    Reason.RESERVED: gettext_noop("The place was kept for longer waiting work"),
+    Reason.NOMINATED: gettext_noop("The place was being vacated for other work"),
+    Reason.BACKING_OFF: gettext_noop("Pause after a failed start"),
+    Reason.STARTS_PAUSED: gettext_noop("Starts were paused"),
+    Reason.HELD_BACK: gettext_noop("Held back by an administrator"),
+}
+
+
+def name_of(reason: Reason) -> str:
+    """Return a reason as a few words, as it looks from afterwards."""
+    return _(_NAMES[reason])
 
 
 def _detail(numbers: Numbers) -> Phrase:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduler import models
+from scheduler.core.instants import to_us as instant_us
 from scheduler.core.vocabulary import END_PHASES
 from scheduler.queries.visibility import Visibility
 
@@ -89,25 +90,27 @@ def gaps(alive: Sequence[Span], held: Sequence[Span]) -> list[Span]:
 
 def _lives(visible: Visibility, pool_id: int, start_us: int) -> dict[int, list[Span]]:
     start_at = datetime.fromtimestamp(start_us / 1_000_000, tz=UTC)
-    rows = models.Workload.objects.filter(
-        Q(ended_at__isnull=True) | Q(ended_at__gt=start_at),
-        visible.projects(prefix="project__"),
-        pool_id=pool_id,
-        deleted_at__isnull=True,
+    return lives_of(
+        models.Workload.objects.filter(
+            Q(ended_at__isnull=True) | Q(ended_at__gt=start_at),
+            visible.projects(prefix="project__"),
+            pool_id=pool_id,
+            deleted_at__isnull=True,
+        )
     )
+
+
+def lives_of(rows: QuerySet[models.Workload]) -> dict[int, list[Span]]:
+    """Return, of each workload, its times between a submission or start and an end. Two queries."""
     lives: dict[int, _Life] = {}
     ends: dict[int, int | None] = {}
     for pk, submitted_at, ended_at in rows.values_list("id", "submitted_at", "ended_at"):
-        lives[pk] = _Life(begins_us=_us(submitted_at))
-        ends[pk] = None if ended_at is None else _us(ended_at)
+        lives[pk] = _Life(begins_us=instant_us(submitted_at))
+        ends[pk] = None if ended_at is None else instant_us(ended_at)
     events = models.WorkloadEvent.objects.filter(
         workload__in=rows.values("id"), code__in=(_BEGINS, *_ENDS)
     ).order_by("at", "id")
     for pk, code, at in events.values_list("workload_id", "code", "at"):
         if pk in lives:
-            lives[pk].note(code, _us(at))
+            lives[pk].note(code, instant_us(at))
     return {pk: life.closed(ends[pk]) for pk, life in lives.items()}
-
-
-def _us(at: datetime) -> int:
-    return int(at.timestamp() * 1_000_000)
