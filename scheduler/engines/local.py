@@ -42,7 +42,7 @@ from scheduler.engines.base import (
 from scheduler.engines.observations import from_records, progress_report, utc
 from scheduler.engines.records import Order, Paths, State, StopRequest
 from scheduler.engines.seat import AT_HOME, Seat
-from scheduler.engines.shim.tree import find_marked
+from scheduler.engines.shim.tree import find_marked, find_strays
 from scheduler.engines.store import Store
 from scheduler.host import identity, processes
 
@@ -275,7 +275,7 @@ class LocalEngine:
         elif request["grace_s"] < asked["grace_s"]:
             records.write_json(paths.stop, {**asked, "grace_s": request["grace_s"]})
         if not records.poke(paths.control):
-            self._revive(key)
+            self.revive(key)
 
     # -- the wall of real devices ------------------------------------------------------------
 
@@ -297,18 +297,27 @@ class LocalEngine:
 
     # -- finding again -----------------------------------------------------------------------
 
+    def list_unended(self) -> dict[ReplicaKey, bool]:
+        """Return each replica that has not ended, and whether a supervisor watches it."""
+        found = {}
+        for key in map(ReplicaKey.parse, os.listdir(self._replicas)):
+            state = records.find_state(self._paths(key))
+            if state is None or state["ended_at_s"] is None:
+                found[key] = state is not None and _is_supervised(state)
+        return found
+
     def _observe_one(self, key: ReplicaKey) -> Observation | None:
         paths = self._paths(key)
         order, state = records.find_order(paths), records.find_state(paths)
         if order is None:
             return None  # being launched, or being forgotten
         if state is None or (state["ended_at_s"] is None and not _is_supervised(state)):
-            state = self._revive(key)
+            state = self.revive(key)
         is_watched = state is not None and _is_supervised(state)
-        last_seen_at_s = time.time() if is_watched else _last_seen_s(paths)
+        last_seen_at_s = time.time() if is_watched else _last_seen_s(paths, state)
         return from_records(key=key, order=order, state=state, last_seen_at_s=last_seen_at_s)
 
-    def _revive(self, key: ReplicaKey) -> State | None:
+    def revive(self, key: ReplicaKey) -> State | None:
         """Give the replica a supervisor if it has none and needs one; return its state."""
         paths = self._paths(key)
         lock = records.try_lock(paths.lock)
@@ -360,18 +369,20 @@ def _is_any_alive(state: State, order: Order) -> bool:
     first = state["process"]
     if first is not None and identity.is_alive(identity.Identity(*first)):
         return True
-    return bool(find_marked(records.marker_of(order)))
+    return bool(find_strays(state) or find_marked(records.marker_of(order)))
 
 
 def _write_lost(paths: Paths, state: State) -> State:
     state["phase"], state["cause"], state["ready"] = "lost", "lost", False
-    state["ended_at_s"] = os.stat(paths.heartbeat).st_mtime
+    state["ended_at_s"] = _last_seen_s(paths, state)
     records.write_json(paths.state, state, reserve=paths.reserve)
     return state
 
 
-def _last_seen_s(paths: Paths) -> float:
+def _last_seen_s(paths: Paths, state: State | None) -> float:
+    """Return the last sure sign of life; that it started is one, too."""
     try:
-        return os.stat(paths.heartbeat).st_mtime
+        beat_at_s = os.stat(paths.heartbeat).st_mtime
     except FileNotFoundError:
         return time.time()
+    return beat_at_s if state is None else max(beat_at_s, state["started_at_s"])

@@ -113,6 +113,8 @@ class State(TypedDict):
     checkpoint_error: str
     resumed: MarkRecord | None
     adopted: bool
+    #: Processes of the replica that neither its first one leads to nor the mark of its environment may tell.
+    strays: NotRequired[list[tuple[int, int, str]]]
 
 
 class StopRequest(TypedDict):

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scheduler.engines import leases
+from scheduler.engines import leases, warden
 from scheduler.engines.base import (
     Endpoint,
+    EngineUnreachable,
     LaunchSpec,
     LogChunk,
     NodeInventory,
@@ -64,7 +65,10 @@ class NodeAgent:
         claim(folder=data_dir, owner=post.owner)
         self._lease = str(data_dir / "lease")
         self._in_touch = in_touch
+        self._lease_s = post.lease_s
+        self._data_dir = data_dir
         self._renew()  # before the first look: supervisors of before are still at work
+        self._ensure_warden()
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         self._post = post
         self._engine = LocalEngine(
@@ -87,7 +91,11 @@ class NodeAgent:
         return Look(observations=own, inventory=self._inventory)
 
     def launch(self, spec: LaunchSpec) -> None:
-        """Start the replica, once for each key ever."""
+        """Start the replica, once for each key ever. Nothing starts where no warden can be had."""
+        try:
+            self._ensure_warden()
+        except OSError as error:
+            raise EngineUnreachable(f"no warden on {self._post.node_name}: {error}") from error
         self._engine.launch(spec)
 
     def terminate(self, key: ReplicaKey, grace_s: int, reason: str) -> None:
@@ -145,6 +153,13 @@ class NodeAgent:
         while True:
             time.sleep(RENEW_EVERY_S)
             self._renew()
+            try:
+                self._ensure_warden()
+            except OSError:  # the next round tries again
+                log.warning("agent.warden.not_started", exc_info=True)
+
+    def _ensure_warden(self) -> None:
+        warden.ensure(self._data_dir, lease=self._lease, lease_s=self._lease_s)
 
     def _renew(self) -> None:
         """Renew the lease if the head knows this node. Whatever goes wrong, the next try may succeed."""

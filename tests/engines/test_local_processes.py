@@ -378,3 +378,46 @@ def test_removing_the_data_ends_what_ran_there(local: LocalHarness):
     wait_true(lambda: not is_running(seen.supervisor_pid), what="the supervisor's end")
     assert not is_running(seen.pid)
     assert not is_running(seen.supervisor_pid)
+
+
+#: A front that leaves behind what has neither its environment, its session nor a parent of the family.
+STRAY = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("stray", os.getpid(), flush=True)
+        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"], {})
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("front_dies_too", [False, True])
+def test_what_nothing_leads_to_is_not_lost_with_its_supervisor(
+    local: LocalHarness, front_dies_too: bool
+):
+    # Given a process of a replica that has dropped environment, session and parents, noted by now
+    key = launch(local, spec(("python", "-c", STRAY), grace_s=1))
+    stray = int(wait_log(local, key, "stray").split("stray")[1].split()[0])
+    paths = records.Paths(str(local.data_dir / "engine" / "replicas" / str(key)))
+    wait_true(lambda: stray in noted_strays(paths), what="that it is noted")
+    before = find(local, key)
+
+    # When the supervisor is killed, alone or with the first process
+    os.kill(before.supervisor_pid, signal.SIGKILL)
+    if front_dies_too:
+        os.kill(before.pid, signal.SIGKILL)
+
+    # Then the replica has not ended before the stray has
+    if not front_dies_too:
+        wait_for(local, key, lambda seen: seen.adopted)
+        local.engine.terminate(key, grace_s=1, reason="by_user")
+    wait_ended(local, key)
+    assert not is_running(stray)
+
+
+def noted_strays(paths: records.Paths) -> list[int]:
+    state = records.find_state(paths)
+    return [] if state is None else [pid for pid, _, _ in state.get("strays", [])]

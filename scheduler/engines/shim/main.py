@@ -76,7 +76,8 @@ def _find(*, paths: Paths, order: Order, state: State) -> None:
     state["supervisor"] = _triple(os.getpid())
     state["adopted"] = True
     watcher = Watcher(paths=paths, order=order, state=state)
-    watcher.watch_found(FoundTree(first=first, marker=marker))
+    strays = [identity.Identity(*each) for each in state.get("strays", [])]
+    watcher.watch_found(FoundTree(first=first, marker=marker, strays=strays))
 
 
 def _triple(pid: int) -> tuple[int, int, str]:

@@ -82,7 +82,7 @@ class Watcher:
             self._note_end_of_first()
             self._read_stop_request()
             self._follow_readiness()
-            self._watch_memory()
+            self._look_around()
             self._end_when_cut_off()
             self._kill_when_due()
             self._beat()
@@ -181,11 +181,18 @@ class Watcher:
             grace_s = min(self._order["grace_s"], _START_TIMEOUT_GRACE_S)
             self._begin_stop(cause="start_timeout", reason="", grace_s=grace_s)
 
-    def _watch_memory(self) -> None:
+    def _look_around(self) -> None:
+        """Note, now and then, which processes there are and what they hold."""
         now_s = time.monotonic()
-        if now_s < self._look_at_s:
+        if now_s < self._look_at_s or self._tree is None:
             return
         self._look_at_s = now_s + _LOOK_S
+        strays = [tuple(identity.identify(stat)) for stat in self._tree.list_strays()]
+        if strays != self.state.get("strays", []):
+            self.state["strays"] = strays
+        self._watch_memory(now_s)
+
+    def _watch_memory(self, now_s: float) -> None:
         wall_mib = self._order["wall_mib"]
         if wall_mib is None or not self._order["wall_is_resident"] or self._tree is None:
             return
@@ -211,13 +218,14 @@ class Watcher:
         Work that is stopping already has no longer than that either.
         """
         lease = self._order.get("lease", "")
-        if lease and leases.age_s(lease) > self._order["lease_s"]:
-            grace_s = min(self._order["grace_s"], leases.GRACE_S)
+        over_for_s = leases.age_s(lease) - self._order["lease_s"] if lease else -1.0
+        if over_for_s > 0:  # a supervisor that came late has less of the grace to give
+            grace_s = min(self._order["grace_s"], max(0.0, leases.GRACE_S - over_for_s))
             self._begin_stop(cause="lost", reason="out_of_touch", grace_s=grace_s)
 
     # -- ending ------------------------------------------------------------------------------
 
-    def _begin_stop(self, *, cause: str, reason: str, grace_s: int) -> None:
+    def _begin_stop(self, *, cause: str, reason: str, grace_s: float) -> None:
         """Start to end it: the first cause is the cause, the earliest end holds."""
         kill_at_s = time.monotonic() + grace_s
         if not self._is_stopping():
