@@ -23,9 +23,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 #: As long as this process's forerunner may take to be gone, or one that only asks for it.
 _LOCK_PATIENCE_S = 2.0
-_GUARD = (
-    "import sys; sys.path[:0] = [{root!r}]; from scheduler.engines.warden import main; main()"
-)
+_GUARD = "import sys; sys.path[:0] = [{root!r}]; from scheduler.engines.warden import main; main()"
 
 
 def ensure(data_dir: Path, *, lease: str, lease_s: int) -> None:

@@ -39,7 +39,9 @@ class Node:
 
     def __init__(self, folder: Path, *, lease_s: int) -> None:
         self.folder = folder
-        self.agent = subprocess.Popen([sys.executable, "-c", AGENT, str(folder), str(lease_s)], cwd=ROOT)
+        self.agent = subprocess.Popen(
+            [sys.executable, "-c", AGENT, str(folder), str(lease_s)], cwd=ROOT
+        )
         self._paths = Paths(str(folder / "engine" / "replicas" / str(KEY)))
         wait_true(lambda: self.state() is not None and self.state()["process"], what="its process")
         self.first = self.state()
@@ -149,7 +151,9 @@ def wardens(folder: Path) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
-                words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
+                words = (
+                    Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
+                )
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if str(folder) in words and any("warden" in word for word in words):
