@@ -16,8 +16,8 @@ class Held(Exception):
 
 
 @contextmanager
-def hold(path: Path, *, within_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock for the block.
+def hold(path: Path, *, within_s: float = 0.0) -> Iterator[int]:
+    """Hold the lock for the block; give its descriptor. A child that inherits it holds the lock on.
 
     Raises:
         Held: another process has it, also after ``within_s``.
@@ -29,7 +29,7 @@ def hold(path: Path, *, within_s: float = 0.0) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise Held(str(path))
             time.sleep(_AGAIN_AFTER_S)
-        yield
+        yield file.fileno()
 
 
 def is_held(path: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ NAMESPACE = "tidegate"
 NODE_LABEL, POOL_LABEL = "tidegate-node", "tidegate-pool"
 CALL_TIMEOUT_S = 10.0
 _THREADS = 8
+#: A node that is slow to answer is given more time, up to so long; a question that old counts for nothing.
+MOST_PATIENCE_S, GIVE_UP_S = 8.0, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,14 @@ class RayNode:
     pool_name: str
     node_id: str
     host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What a node was asked and has not answered in time."""
+
+    answer: Any
+    asked_at_s: float
 
 
 class _Agent(NodeAgent):
@@ -61,6 +72,8 @@ class RayLink:
         self._lease_s = lease_s
         self._owner = owner
         self._agents: dict[str, Any] = {}
+        self._open: dict[tuple[str, str], _Question] = {}
+        self._patience_s: dict[str, float] = {}
         self._module: Any = None
         self._connecting: threading.Thread | None = None
         self._trouble = ""
@@ -116,17 +129,29 @@ class RayLink:
     ) -> Mapping[RayNode, Any]:
         """Call a method of many agents at once; return what came in time, by node.
 
+        A node that still has the last question of this kind is not asked again: one more would only
+        lengthen its queue. An answer that comes late is not used, as it tells how things were. The next
+        question waits longer for that node.
+
         Raises:
             EngineUnreachable: the head does not answer.
         """
         ray = self._ray()
         try:
-            asked = {getattr(self._agent(node), method).remote(): node for node in nodes}
+            free = [node for node in nodes if not self._is_being_asked(ray, node, method)]
+            asked = {getattr(self._agent(node), method).remote(): node for node in free}
             if not asked:
                 return {}
-            ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+            asked_at_s = time.monotonic()
+            patience_s = max(timeout_s, *(self._patience_s.get(n.node_id, 0.0) for n in free))
+            ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=patience_s)
         except _troubles(ray) as error:
             raise EngineUnreachable(f"the head does not answer: {error}") from error
+        for answer in late:
+            question = _Question(answer=answer, asked_at_s=asked_at_s)
+            self._open[(asked[answer].node_id, method)] = question
+        if time.monotonic() - asked_at_s < timeout_s:
+            self._patience_s = {}
         answers = {}
         for answer in ready:
             node = asked[answer]
@@ -136,6 +161,20 @@ class RayLink:
                 log.warning("remote.node.failed", extra={"node": node.name}, exc_info=True)
                 self._agents.pop(node.node_id, None)
         return answers
+
+    def _is_being_asked(self, ray: Any, node: RayNode, method: str) -> bool:
+        """Test whether a node still has a question of this kind to answer; note how long one took."""
+        question = self._open.get((node.node_id, method))
+        if question is None:
+            return False
+        answered, _ = ray.wait([question.answer], num_returns=1, timeout=0)
+        took_s = time.monotonic() - question.asked_at_s
+        if not answered and took_s < GIVE_UP_S:
+            return True
+        del self._open[(node.node_id, method)]
+        if answered:
+            self._patience_s[node.node_id] = min(1.5 * took_s, MOST_PATIENCE_S)
+        return False
 
     def _agent(self, node: RayNode) -> Any:
         """Return the agent of a node, begun where none is there. Does not wait for it."""

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
@@ -45,10 +46,19 @@ def tend(*, now: datetime) -> None:
         if operations.end_run(run_id=run.pk, status=cut, now=now):
             log.warning("verifications.cut_short", extra={"run": run.pk})
     if models.NodePool.objects.filter(scratch=True, name__startswith=SCRATCH_PREFIX).exists():
-        _spawn("--clear")
+        _clear()
 
 
-def _spawn(*flags: str) -> None:
+def _clear() -> None:
+    """Have scratch trees removed by one process at a time: it has the lock before it has started up."""
+    try:
+        with lock.hold(lock_file().with_name("verify-clear.lock")) as held:
+            _spawn("--clear", inherited=(held,))
+    except lock.Held:
+        log.debug("verifications.being_cleared")
+
+
+def _spawn(*flags: str, inherited: Collection[int] = ()) -> None:
     output = Path(settings.DATA_DIR) / "logs" / "verify.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     with open(output, "wb") as file:
@@ -60,4 +70,5 @@ def _spawn(*flags: str) -> None:
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=inherited,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.remote.cluster import cluster as make_cluster
+from dashboard.management.own_cluster import cluster as make_cluster
 
 
 @pytest.fixture(scope="session")

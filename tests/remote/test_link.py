@@ -45,7 +45,8 @@ class Ray:
         return _give(self.answers[answer])
 
     def wait(self, asked, num_returns, timeout):
-        return [each for each in asked if each in self.answers], []
+        ready = [each for each in asked if each in self.answers]
+        return ready, [each for each in asked if each not in self.answers]
 
 
 def _give(answer):
@@ -94,6 +95,46 @@ def test_of_many_nodes_one_that_fails_takes_nothing_from_the_others(link, ray):
     ray.answers = {"n1": RayError("its actor died"), "n2": "what runs there"}
     assert link.call_all([NODE, OTHER], "look", timeout_s=1) == {OTHER: "what runs there"}
     assert set(link._agents) == {OTHER.node_id}
+
+
+def test_a_node_that_is_slow_is_not_asked_again_before_it_has_answered(link, ray, monkeypatch):
+    # Given a node that does not answer in time, beside one that does
+    asked = []
+    slow = SimpleNamespace(remote=lambda: asked.append(1) or f"question {len(asked)}")
+    link._agents[NODE.node_id] = SimpleNamespace(look=slow)
+    clock = SimpleNamespace(now_s=1000.0)
+    monkeypatch.setattr("scheduler.remote.link.time.monotonic", lambda: clock.now_s)
+    ray.answers = {"n2": "what runs there"}
+    patience = []
+    wait = ray.wait
+
+    def let_pass(asked, num_returns, timeout):
+        ready, late = wait(asked, num_returns, timeout)
+        patience.append(timeout)
+        clock.now_s += timeout if late else 0
+        return ready, late
+
+    ray.wait = let_pass
+    for _ in range(3):
+        assert link.call_all([NODE, OTHER], "look", timeout_s=2) == {OTHER: "what runs there"}
+
+    # Then it has one question, however often the others are asked
+    assert len(asked) == 1
+
+    # And when it has answered, too late, it is asked anew, with more time to answer
+    clock.now_s += 1
+    ray.answers |= {"question 1": "old", "question 2": "new"}
+    found = link.call_all([NODE, OTHER], "look", timeout_s=2)
+    assert found == {NODE: "new", OTHER: "what runs there"}
+    assert patience[-1] > 2
+
+    # And a question that is too old counts for nothing
+    del ray.answers["question 2"]
+    del ray.answers["n2"]
+    link.call_all([NODE], "look", timeout_s=2)
+    clock.now_s += 1000
+    link.call_all([NODE], "look", timeout_s=2)
+    assert len(asked) == 4
 
 
 def test_what_an_engine_refuses_is_heard_as_the_refusal(link, ray):

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from dashboard.management.own_cluster import NAMES
 from scheduler.engines.base import (
     EnginePhase,
     EngineUnreachable,
@@ -18,7 +19,6 @@ from scheduler.engines.base import (
 from scheduler.remote.engine import RayEngine
 from scheduler.remote.link import RayLink
 from tests.engines.harness import service, spec
-from tests.remote.cluster import NAMES
 
 pytestmark = pytest.mark.ray
 PATIENCE_S = 150.0

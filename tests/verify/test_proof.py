@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from datetime import timedelta
 
 import pytest
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.django_db
 def spawned(monkeypatch):
     """What would be begun as a process."""
     begun = []
-    monkeypatch.setattr(tending, "_spawn", lambda *flags: begun.append(flags))
+    monkeypatch.setattr(tending, "_spawn", lambda *flags, **_: begun.append(flags))
     return begun
 
 
@@ -87,6 +88,28 @@ def test_a_run_whose_process_is_gone_is_cut_short_and_its_tree_removed(spawned):
     assert spawned == [("--clear",)]
     # And another may be asked for
     assert ask("3").status == "queued"
+
+
+def test_one_process_at_a_time_clears_also_while_it_still_starts_up(monkeypatch):
+    # Given what a killed run left, and a process that clears it and has got no further than its start
+    models.NodePool.objects.create(name="verify-ab12", scratch=True)
+    begun = []
+
+    def begin(*flags, inherited):
+        begun.append(subprocess.Popen(["sleep", "600"], pass_fds=inherited))
+
+    monkeypatch.setattr(tending, "_spawn", begin)
+    tending.tend(now=timezone.now())
+
+    # When the tick comes by again, then there is no second one before the first has ended
+    tending.tend(now=timezone.now())
+    assert len(begun) == 1
+    begun[0].kill()
+    begun[0].wait()
+    tending.tend(now=timezone.now())
+    assert len(begun) == 2
+    begun[1].kill()
+    begun[1].wait()
 
 
 def test_a_run_is_cancelled_before_it_begins_and_while_it_goes_on(db):

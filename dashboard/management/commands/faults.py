@@ -43,6 +43,11 @@ class Command(BaseCommand):
             help="seconds between two faults, in the mean (12); more where starts take long",
         )
         parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own")
+        parser.add_argument(
+            "--ray",
+            action="store_true",
+            help="work runs on a cluster of its own, three nodes on the loopback with three devices each",
+        )
         parser.add_argument("--keep", type=Path, help="a folder for logs and notes afterwards")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -57,7 +62,9 @@ class Command(BaseCommand):
         self._say(f"Seed {seed}: {len(faults)} faults in {options['minutes']:g} minutes.")
         began = time.monotonic()
         try:
-            with make_place(on_postgres=options["postgres"], keep=options["keep"]) as place:
+            with make_place(
+                on_postgres=options["postgres"], on_ray=options["ray"], keep=options["keep"]
+            ) as place:
                 outcome = carry_out(
                     place=place, seed=seed, faults=faults, seconds=seconds, say=self._say
                 )

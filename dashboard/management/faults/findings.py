@@ -16,7 +16,7 @@ from dashboard.management.faults.load import Caller, Told
 from dashboard.management.own_product import OwnProduct
 
 ENDED = frozenset({"completed", "stopped", "failed"})
-SETTLED_WITHIN_S, GONE_WITHIN_S, LOOK_S = 300.0, 60.0, 1.0
+SETTLED_WITHIN_S, GONE_WITHIN_S, LOOK_S = 600.0, 90.0, 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def look(
 def wait_until_gone(product: OwnProduct) -> list[str]:
     """Return what still runs of a product that was ended."""
     deadline = time.monotonic() + GONE_WITHIN_S
-    while left := processes_of(product):
+    while left := processes_of(product.data.parent):
         if time.monotonic() > deadline:
             return [f"{each.pid} {' '.join(each.cmdline())[:160]}" for each in left]
         time.sleep(LOOK_S)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 
@@ -20,6 +21,7 @@ from dashboard.management.faults.clock import SteppedClock
 from dashboard.management.faults.load import WORK
 from dashboard.management.faults.schedule import Fault, Kind
 from dashboard.management.faults.volume import Volume
+from dashboard.management.own_cluster import NAMES, Cluster
 from dashboard.management.own_product import OwnProduct
 
 SUPERVISOR = "scheduler.engines.shim"
@@ -37,12 +39,14 @@ class Killer:
         volume: Volume,
         clock: SteppedClock | None,
         postgres: TemporaryServer | None,
+        cluster: Cluster | None,
     ) -> None:
         self._product = product
         self._port = port
         self._volume = volume
         self._clock = clock
         self._postgres = postgres
+        self._cluster = cluster
         self._one_at_a_time: dict[Kind, threading.Lock] = {kind: threading.Lock() for kind in Kind}
         self._restarting = threading.Lock()
 
@@ -51,6 +55,9 @@ class Killer:
         found: dict[Kind, str] = {}
         if self._postgres is None:
             found[Kind.POSTGRES_KILLED] = "the database is SQLite (--postgres)"
+        if self._cluster is None:
+            for kind in (Kind.RAYLET_KILLED, Kind.AGENT_KILLED, Kind.NODE_KILLED):
+                found[kind] = "work runs on one machine (--ray)"
         if not self._volume.can_fill:
             found[Kind.DISK_FULL] = "no file system may be mounted here"
         if self._clock is None:
@@ -75,6 +82,9 @@ class Killer:
             Kind.REDIS_FROZEN: lambda fault: self._freeze("redis", fault.for_s),
             Kind.POSTGRES_KILLED: self._kill_postgres,
             Kind.ALL_KILLED: self._kill_all,
+            Kind.RAYLET_KILLED: self._kill_raylet,
+            Kind.AGENT_KILLED: self._kill_agent,
+            Kind.NODE_KILLED: self._kill_node,
             Kind.SUPERVISOR_KILLED: lambda fault: self._kill_one_of(SUPERVISOR, fault.choice),
             Kind.WORK_KILLED: lambda fault: self._kill_one_of(str(WORK), fault.choice),
             Kind.DISK_FULL: self._fill_disk,
@@ -145,7 +155,7 @@ class Killer:
     # --- Everything else ----------------------------------------------------------------------
 
     def _kill_one_of(self, word: str, choice: float) -> bool:
-        found = [each for each in processes_of(self._product) if _mentions(each, word)]
+        found = [each for each in processes_of(self._product.data.parent) if _mentions(each, word)]
         if not found:
             return False
         with suppress(psutil.NoSuchProcess):
@@ -168,6 +178,21 @@ class Killer:
                 time.sleep(POSTGRES_PAUSE_S)  # processes of the one before are still there
         return True
 
+    def _kill_raylet(self, fault: Fault) -> bool:
+        return self._cluster is not None and self._cluster.kill_raylet(_node(fault))
+
+    def _kill_agent(self, fault: Fault) -> bool:
+        return self._cluster is not None and self._cluster.kill_agent(_node(fault))
+
+    def _kill_node(self, fault: Fault) -> bool:
+        """Kill all that makes a machine a node; it comes back after a while."""
+        if self._cluster is None:
+            return False
+        self._cluster.kill(_node(fault))
+        time.sleep(fault.for_s)
+        self._cluster.join(_node(fault))
+        return True
+
     def _fill_disk(self, fault: Fault) -> bool:
         if not self._volume.can_fill:
             return False
@@ -185,10 +210,10 @@ class Killer:
         return True
 
 
-def processes_of(product: OwnProduct) -> list[psutil.Process]:
-    """Return the processes that belong to this installation, work and supervisors too, by pid."""
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Return the processes of all that lies in a folder, work and supervisors too, by pid."""
     found = []
-    data = str(product.data)
+    data = str(folder)
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.status() == psutil.STATUS_ZOMBIE:
@@ -197,6 +222,10 @@ def processes_of(product: OwnProduct) -> list[psutil.Process]:
             if data in words or data in "\n".join(process.environ().values()):
                 found.append(process)
     return sorted(found, key=lambda process: process.pid)
+
+
+def _node(fault: Fault) -> str:
+    return NAMES[int(fault.choice * len(NAMES))]
 
 
 def _mentions(process: psutil.Process, word: str) -> bool:

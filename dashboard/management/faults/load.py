@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -131,6 +131,25 @@ class Load:
         terms = {"name": "faults", "project_id": self._projects[SERVICE_PROJECT]}
         _, made = self._caller.call("POST", "/gateway-keys", body=terms)
         self._key = made["secret"]
+
+    def move_to(self, nodes: Collection[str]) -> None:
+        """Wait until these nodes are ready, and take nothing new to any other one.
+
+        Raises:
+            Unanswered: they do not come.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            rows = self._caller.items("/nodes")
+            ready = {row["name"] for row in rows if row["state"] == "ready"}
+            if ready >= set(nodes):
+                break
+            if time.monotonic() > deadline:
+                raise Unanswered(f"nodes are missing: {sorted(set(nodes) - ready)}")
+            time.sleep(AGAIN_S)
+        for row in rows:
+            if row["name"] not in nodes:
+                self._caller.call("POST", f"/nodes/{row['id']}/cordon")
 
     def begin(self) -> None:
         for act in (self._act_on, self._ask_on):

@@ -17,15 +17,18 @@ from dashboard.launch.postgres import PostgresAway, TemporaryServer, temporary_s
 from dashboard.management.faults import findings
 from dashboard.management.faults.clock import SteppedClock, make_clock
 from dashboard.management.faults.findings import Findings
-from dashboard.management.faults.killer import Killer
+from dashboard.management.faults.killer import Killer, processes_of
 from dashboard.management.faults.load import Caller, Load, Told, Unanswered
 from dashboard.management.faults.schedule import Fault, Kind
 from dashboard.management.faults.volume import Volume, small_volume
+from dashboard.management.own_cluster import NAMES, Cluster, cluster
 from dashboard.management.own_product import NotStarted, OwnProduct
 
 Say = Callable[[str], None]
 #: What a fault that lasts may take longer than it was to.
 LAST_FAULT_S = 120.0
+#: A node that has lost touch for so long ends its work.
+LEASE_S = 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,14 +55,16 @@ class Place:
     volume: Volume
     clock: SteppedClock | None
     postgres: TemporaryServer | None
+    cluster: Cluster | None
 
 
 @contextmanager
-def make_place(*, on_postgres: bool, keep: Path | None) -> Iterator[Place]:
+def make_place(*, on_postgres: bool, on_ray: bool, keep: Path | None) -> Iterator[Place]:
     """Give a product that is not started yet; afterwards nothing is left of it but what is kept.
 
     Raises:
         PostgresAway: no PostgreSQL could be started.
+        NotStarted: no cluster could be started.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-faults-")))
@@ -73,8 +78,18 @@ def make_place(*, on_postgres: bool, keep: Path | None) -> Iterator[Place]:
             more |= clock.environment()
         if postgres is not None:
             more["DATABASE_URL"] = postgres.url
+        nodes = stack.enter_context(_nodes(folder)) if on_ray else None
+        if nodes is not None:
+            more |= nodes.environment(lease_s=LEASE_S)
         product = OwnProduct(data=volume.folder, flags=("--demo", "server"), more=more)
-        place = Place(product=product, notes=notes, volume=volume, clock=clock, postgres=postgres)
+        place = Place(
+            product=product,
+            notes=notes,
+            volume=volume,
+            clock=clock,
+            postgres=postgres,
+            cluster=nodes,
+        )
         try:
             yield place
         finally:
@@ -82,6 +97,7 @@ def make_place(*, on_postgres: bool, keep: Path | None) -> Iterator[Place]:
             if keep is not None:
                 shutil.copytree(product.data / "logs", keep / "logs", dirs_exist_ok=True)
                 shutil.copytree(notes, keep / "notes", dirs_exist_ok=True)
+                _keep_logs_of_nodes(folder, keep)
             shutil.rmtree(product.data / "workloads", ignore_errors=True)  # its work ends with it
 
 
@@ -102,6 +118,8 @@ def carry_out(
         caller=caller, told=outcome.told, notes=place.notes, address=door.address, seed=seed
     )
     load.prepare()
+    if place.cluster is not None:
+        load.move_to(NAMES)
     load.begin()
     killer = Killer(
         product=product,
@@ -109,6 +127,7 @@ def carry_out(
         volume=place.volume,
         clock=place.clock,
         postgres=place.postgres,
+        cluster=place.cluster,
     )
     outcome.not_injected = killer.cannot()
     _break(killer, faults, seconds, outcome, say)
@@ -125,8 +144,30 @@ def carry_out(
     )
     outcome.log_errors = findings.read_log_errors(product)
     product.end()
+    if place.cluster is not None:
+        place.cluster.stop()
     outcome.found.left_over += findings.wait_until_gone(product)
     return outcome
+
+
+@contextmanager
+def _nodes(folder: Path) -> Iterator[Cluster]:
+    """Give three nodes. What all see alike lies where the disk becomes full; their own files do not."""
+    own = folder / "nodes"
+    own.mkdir()
+    try:
+        with cluster(own, shared=folder / "data" / "shared", devices=3) as made:
+            yield made
+    finally:
+        for left in processes_of(folder):
+            left.kill()
+
+
+def _keep_logs_of_nodes(folder: Path, keep: Path) -> None:
+    for file in sorted((folder / "nodes").glob("n?/*.log")):
+        own = keep / "nodes" / file.parent.name
+        own.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, own)
 
 
 def _token(product: OwnProduct) -> str:

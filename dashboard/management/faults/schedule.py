@@ -23,6 +23,9 @@ class Kind(StrEnum):
     REDIS_FROZEN = "Redis frozen"
     POSTGRES_KILLED = "PostgreSQL killed"
     ALL_KILLED = "all of the product killed at once"
+    RAYLET_KILLED = "raylet of a node killed"
+    AGENT_KILLED = "agent of a node killed"
+    NODE_KILLED = "all processes of a node killed at once"
     SUPERVISOR_KILLED = "supervisor of a replica killed"
     WORK_KILLED = "work killed from outside"
     DISK_FULL = "disk full"
@@ -42,18 +45,22 @@ WEIGHTS = {
     Kind.REDIS_FROZEN: 2,
     Kind.POSTGRES_KILLED: 3,
     Kind.ALL_KILLED: 1,
+    Kind.RAYLET_KILLED: 3,
+    Kind.AGENT_KILLED: 2,
+    Kind.NODE_KILLED: 1,
     Kind.SUPERVISOR_KILLED: 3,
     Kind.WORK_KILLED: 2,
     Kind.DISK_FULL: 2,
     Kind.CLOCK_AHEAD: 2,
     Kind.CLOCK_BACK: 2,
 }
-#: Those that last, and for how long: frozen, full, twice there, or the step in seconds.
+#: Those that last, and for how long: frozen, full, twice there, away, or the step in seconds.
 LASTING_S = {
     Kind.WORKER_FROZEN: (3.0, 20.0),
     Kind.SECOND_BEAT: (5.0, 10.0),
     Kind.REDIS_FROZEN: (1.0, 8.0),
     Kind.POSTGRES_KILLED: (0.0, 4.0),
+    Kind.NODE_KILLED: (5.0, 60.0),
     Kind.DISK_FULL: (3.0, 8.0),
     Kind.CLOCK_AHEAD: (20.0, 120.0),
     Kind.CLOCK_BACK: (20.0, 120.0),
