@@ -218,6 +218,9 @@ class RayLink:
             import ray
             import ray.util.scheduling_strategies
 
+            logging.getLogger("ray").addHandler(
+                logging.NullHandler()
+            )  # a command's output is its own
             ray.init(
                 address=self._address,
                 namespace=NAMESPACE,

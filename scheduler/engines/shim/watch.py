@@ -187,7 +187,8 @@ class Watcher:
         if now_s < self._look_at_s or self._tree is None:
             return
         self._look_at_s = now_s + _LOOK_S
-        strays = [tuple(identity.identify(stat)) for stat in self._tree.list_strays()]
+        found = map(identity.identify, self._tree.list_strays())
+        strays = [(who.pid, who.start_ticks, who.boot_id) for who in found]
         if strays != self.state.get("strays", []):
             self.state["strays"] = strays
         self._watch_memory(now_s)

@@ -30,6 +30,8 @@ from websockets.typing import Origin
 log = logging.getLogger(__name__)
 
 USER_PREFIX = "verify-"
+#: A page on a busy machine may take its time; that is not what is verified.
+CALL_TIMEOUT_S = 90
 #: Pauses double from half a second on.
 CONNECT_AGAIN = 7
 READ_AGAIN = 2
@@ -237,7 +239,7 @@ def signed_in_as(
     given = apps.get_model("access", "AccessRule").objects
     client = httpx.Client(
         base_url=url,
-        timeout=20,
+        timeout=CALL_TIMEOUT_S,
         headers={"Accept-Language": "en"},
         follow_redirects=True,
         transport=Patient(),

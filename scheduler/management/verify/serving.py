@@ -187,7 +187,7 @@ def list_models(stage: Stage, *, key: str) -> str:
     answer = httpx.get(
         f"{stage.url.rstrip('/')}/v1/models",
         headers={"Authorization": f"Bearer {key}"},
-        timeout=20,
+        timeout=CALL_TIMEOUT_S,
     )
     return ", ".join(model["id"] for model in answer.json()["data"])
 

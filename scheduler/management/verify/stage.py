@@ -56,7 +56,7 @@ def find_address() -> str:
 def answers(url: str) -> bool:
     """Test whether the product answers there."""
     try:
-        return httpx.get(f"{url.rstrip('/')}/healthz", timeout=5).status_code == httpx.codes.OK
+        return httpx.get(f"{url.rstrip('/')}/healthz", timeout=30).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 
