@@ -14,12 +14,14 @@ from typing import TypeVar
 import httpx
 import psutil
 
-from scheduler.engines.base import ReplicaKey
+from scheduler.engines.base import EngineUnreachable, ReplicaKey
 from scheduler.management.verify import engines
 
 #: Given to each workload of a run; its processes carry it in their environment.
 MARKER = "VERIFICATION"
 LOG_BYTES = 8 * 2**20
+#: A node that is busy may not answer at once; its output is not what is missing then.
+REACHED_WITHIN_S = 90.0
 
 T = TypeVar("T")
 
@@ -106,16 +108,30 @@ def answers(process: Process | None) -> bool:
     if process is None:
         return False
     try:
-        answer = httpx.get(f"http://{process.host}:{process.port}/health", timeout=5)
+        answer = httpx.get(f"http://{process.host}:{process.port}/health", timeout=30)
     except httpx.HTTPError:
         return False
     return answer.status_code == httpx.codes.OK
 
 
 def read_log(key: str) -> str:
-    """Return what a replica has printed, from its engine's files."""
-    chunk = engines.engine().read_log(ReplicaKey.parse(key), offset=0, limit_bytes=LOG_BYTES)
-    return chunk.text
+    """Return what a replica has printed, from its engine's files.
+
+    Raises:
+        EngineUnreachable: the node that has them does not answer for long.
+    """
+    deadline = time.monotonic() + REACHED_WITHIN_S
+    while True:
+        try:
+            found = engines.engine().read_log(
+                ReplicaKey.parse(key), offset=0, limit_bytes=LOG_BYTES
+            )
+        except EngineUnreachable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
+            continue
+        return found.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import DatabaseError, connection
 
 from scheduler import models
-from scheduler.engines.base import ReplicaKey
+from scheduler.engines.base import EngineUnreachable, ReplicaKey
 from scheduler.management.verify import engines
 from scheduler.management.verify.checks import Check, Result
 from scheduler.management.verify.said import to_json
@@ -117,10 +117,10 @@ class Recorder(Watcher):
             connection.close()
 
     def _once(self, act: Callable[[], None]) -> None:
-        """Do one of the thread's acts; a database that is away for a moment is asked again."""
+        """Do one of the thread's acts; a database or a node that is away for a moment is asked again."""
         try:
             act()
-        except (DatabaseError, OSError):
+        except (DatabaseError, OSError, EngineUnreachable):
             log.warning("verify.record.failed", exc_info=True)
 
     def _flush(self) -> None:

@@ -91,7 +91,7 @@ def _processes_of_the_card(stage: Stage, amounts: dict[str, int]) -> None:
         until=lambda rows: (
             len(rows) == len(SERVICES) and all(row.used_mib for row in rows.values())
         ),
-        within_s=15,
+        within_s=stage.patience_s,
     )
     granted = {name: stage.layout.slice_mib(amounts[name]) for name, _ in SERVICES}
     stage.sheet.check(
@@ -142,7 +142,7 @@ def _usage(stage: Stage) -> None:
             if row.project_name in mine and row.requests == 1 and row.output_tokens > 0
         }
 
-    seen = settle(counted, until=lambda found: found == expected, within_s=15)
+    seen = settle(counted, until=lambda found: found == expected, within_s=stage.patience_s)
     stage.sheet.when("what was used is read")
     stage.sheet.check(
         expected=_pairs(expected), seen=_pairs(seen), where="usage by key and model, with tokens"

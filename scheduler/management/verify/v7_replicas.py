@@ -132,7 +132,7 @@ def _woken(stage: Stage, key: str) -> None:
     cold_ms = settle(
         lambda: serving.read_detail(stage, "tide").row.cold_start_ms,
         until=lambda ms: ms is not None,
-        within_s=10,
+        within_s=stage.patience_s,
     )
     longest_s = max(answer.queued_ms for answer in answers) / 1000
     sheet.check(
