@@ -141,7 +141,7 @@ class Load:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             rows = self._caller.items("/nodes")
-            ready = {row["name"] for row in rows if row["state"] == "ready"}
+            ready = {row["name"] for row in rows if not row["lost"]}
             if ready >= set(nodes):
                 break
             if time.monotonic() > deadline:
