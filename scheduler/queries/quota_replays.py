@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -15,15 +16,7 @@ from scheduler.queries.visibility import Visibility
 #: mGPU x microseconds in a GPU hour.
 GPU_HOUR = 1000 * 3_600_000_000
 STANDS_STILL = timedelta(minutes=5)
-_COUNTS = (
-    "submitted",
-    "started",
-    "wait_sum_us",
-    "never_started",
-    "interruptions",
-    "held",
-    "unused",
-)
+_COUNTS = ("submitted", "never_started", "interruptions", "held", "unused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +25,7 @@ class Figures:
 
     submitted: int
     wait_mean_s: int | None
-    #: Of a project; sums of several have none.
+    #: Of all work of the unit that started.
     wait_p95_s: int | None
     never_started: int
     interruptions: int
@@ -146,7 +139,7 @@ def _free(result: Mapping[str, object], run: str) -> Decimal:
 
 
 def _rows(
-    result: Mapping[str, dict[str, dict[str, int]]], visible: Visibility
+    result: Mapping[str, dict[str, dict[str, Any]]], visible: Visibility
 ) -> Iterable[ReplayRow]:
     price = Decimal(str(result["price"]))
     projects = models.Project.objects.filter(visible.projects()).select_related("department")
@@ -162,7 +155,7 @@ def _rows(
 
 
 def _row(
-    result: Mapping[str, dict[str, dict[str, int]]],
+    result: Mapping[str, dict[str, dict[str, Any]]],
     price: Decimal,
     projects: Sequence[models.Project],
     name: str,
@@ -176,15 +169,14 @@ def _row(
     return ReplayRow(name=name, color=color, is_department=not color, before=before, after=after)
 
 
-def _figures(parts: Sequence[Mapping[str, int]], price: Decimal) -> Figures:
+def _figures(parts: Sequence[Mapping[str, Any]], price: Decimal) -> Figures:
     total = {name: sum(part.get(name, 0) for part in parts) for name in _COUNTS}
     held_h = Decimal(total["held"]) / GPU_HOUR
-    single = parts[0] if len(parts) == 1 else {}
-    started = total["started"]
+    waits_s = sorted(wait for part in parts for wait in part.get("waits_s", ()))
     return Figures(
         submitted=total["submitted"],
-        wait_mean_s=total["wait_sum_us"] // started // 1_000_000 if started else None,
-        wait_p95_s=single["wait_p95_us"] // 1_000_000 if single.get("started") else None,
+        wait_mean_s=sum(waits_s) // len(waits_s) if waits_s else None,
+        wait_p95_s=waits_s[-(-len(waits_s) * 95 // 100) - 1] if waits_s else None,
         never_started=total["never_started"],
         interruptions=total["interruptions"],
         held_h=held_h,

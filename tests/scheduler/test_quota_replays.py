@@ -101,6 +101,20 @@ def test_a_guarantee_that_nobody_used_stands_there_though_no_work_came(place, ti
     assert next(each for each in found.rows if each.name == "c").after.submitted == 0
 
 
+def test_the_waits_of_a_department_are_those_of_all_its_work(place, ticker):
+    # Given a second project of department x, whose work borrows and therefore waits longer
+    place.project("b", of="x", quota="0")
+    place.submit("b-1", of="b", gpu="0.50", command=["fake", "after=60"], at=ticker.clock())
+    ticker.settle(ticks=2, seconds=300)
+    # When a draft is replayed
+    found = {row.name: row.before for row in played(place, ticker).rows}
+    # Then what 95 of 100 of the department wait is the longest of the three, the mean that of all
+    waits = found["a"].wait_mean_s * 2 + found["b"].wait_mean_s
+    assert (found["a"].submitted, found["b"].submitted) == (2, 1)
+    assert found["x"].wait_p95_s == max(found["a"].wait_p95_s, found["b"].wait_p95_s) > 1000
+    assert abs(found["x"].wait_mean_s * 3 - waits) <= 3
+
+
 def test_the_same_quotas_give_the_same_figures_and_nothing_of_the_cluster_changes(place, ticker):
     before = list(models.ProjectQuota.objects.order_by("pk").values_list("quota_mgpu", "version"))
     found = played(place, ticker, limit_mgpu=500, weight_milli=3000)
