@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from django.utils.translation import gettext as _
@@ -59,6 +59,8 @@ def month_span(*, month: str, zone: str, now: datetime) -> Span:
     Raises:
         ReportRefused: no month, or one that has not begun.
     """
+    if not operations.MONTH.fullmatch(month):
+        raise ReportRefused(_("Give a month such as 2026-11."))
     begin = parse_instant(text=f"{month}-01", zone=zone)
     following = (begin.date().replace(day=1) + timedelta(days=32)).replace(day=1)
     end = parse_instant(text=following.isoformat(), zone=zone)
@@ -68,6 +70,12 @@ def month_span(*, month: str, zone: str, now: datetime) -> Span:
 def month_of(*, now: datetime, zone: str) -> str:
     """Return the running month's name in a zone."""
     return f"{now.astimezone(parse_instant(text='2026-01-01', zone=zone).tzinfo):%Y-%m}"
+
+
+def month_before(month: str) -> str:
+    """Return the name of the month before one."""
+    first = date.fromisoformat(f"{month}-01")
+    return f"{first - timedelta(days=1):%Y-%m}"
 
 
 def budget_lines(*, visible: Visibility, now: datetime) -> list[BudgetLine]:

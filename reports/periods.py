@@ -16,7 +16,7 @@ from enum import StrEnum
 from django.utils.translation import gettext as _
 
 from reports.refused import ReportRefused
-from scheduler.core.instants import from_us, to_us
+from scheduler.core.instants import FIRST_YEAR, LAST_YEAR, from_us, to_us
 from scheduler.core.usage import HOUR_US
 
 MAX_SLOTS = 10_000
@@ -102,7 +102,7 @@ def parse_instant(*, text: str, zone: str) -> datetime:
     """Return "2026-11-01", "2026-11-01T10:30" or an ISO time with offset as an instant.
 
     Raises:
-        ReportRefused: it is none of these.
+        ReportRefused: it is none of these, or in years that no clock here can tell.
     """
     try:
         found = datetime.fromisoformat(text.strip())
@@ -110,6 +110,12 @@ def parse_instant(*, text: str, zone: str) -> datetime:
         raise ReportRefused(
             _("{text} is no date. Write it as 2026-11-01 or 2026-11-01T10:30.").format(text=text)
         ) from error
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise ReportRefused(
+            _("{text} is not in the years {first} to {last}.").format(
+                text=text, first=FIRST_YEAR, last=LAST_YEAR
+            )
+        )
     return found if found.tzinfo is not None else found.replace(tzinfo=find_zone(name=zone))
 
 

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from ninja import Schema
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from scheduler.core.instants import FIRST_YEAR, LAST_YEAR
 
 Item = TypeVar("Item")
 MOST = 500
@@ -34,7 +36,13 @@ def _written_out(value: object) -> object:
     return value
 
 
-Instant = Annotated[datetime, BeforeValidator(_written_out)]
+def _tellable(value: datetime) -> datetime:
+    if not FIRST_YEAR <= value.year <= LAST_YEAR:
+        raise ValueError(f"Write an instant in the years {FIRST_YEAR} to {LAST_YEAR}.")
+    return value
+
+
+Instant = Annotated[datetime, BeforeValidator(_written_out), AfterValidator(_tellable)]
 Id = Annotated[int, Field(ge=0, le=2**62)]
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from dashboard import words
 from scheduler.core.calendar import Weekly, instant_us
-from scheduler.core.instants import from_us
+from scheduler.core.instants import FIRST_YEAR, LAST_YEAR, from_us
 from scheduler.operations.quota_schedules import NAME_LENGTH, Timing
 from scheduler.queries.quota_schedules import Scheduled
 
@@ -59,6 +59,8 @@ class TimingForm(forms.Form):
         except ValueError as error:
             said = _("Not a time: use one such as 2026-12-01 18:00.")
             raise forms.ValidationError(said) from error
+        if typed.tzinfo is not None or not FIRST_YEAR <= typed.year <= LAST_YEAR:
+            raise forms.ValidationError(_("Not a time: use one such as 2026-12-01 18:00."))
         minute = 60 * typed.hour + typed.minute
         return from_us(instant_us(day=typed.date(), minute=minute, zone=self.zone))
 

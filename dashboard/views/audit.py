@@ -19,6 +19,7 @@ from dashboard.audit_scopes import audit_scopes
 from dashboard.downloads import streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
+from scheduler.core.instants import FIRST_YEAR, LAST_YEAR
 from scheduler.queries import audit_log
 from scheduler.queries.csv_text import guard
 from scheduler.queries.visibility import Visibility
@@ -37,6 +38,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         {
             "page": audit_log.read_page(scopes=_scopes(request), wanted=wanted),
             "wanted": wanted,
+            "unknown": _unknown(request),
             "given": {name: request.GET.get(name, "") for name in ("from", "to")},
             "query": query.urlencode(),
             "filtered": any(query.values()),
@@ -47,8 +49,13 @@ def audit(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def export(request: HttpRequest) -> HttpResponseBase:
-    """Answer all entries that match as CSV, row by row."""
-    rows = audit_log.iterate(scopes=_scopes(request), wanted=_wanted(request))
+    """Answer all entries that match as CSV, row by row; none where a filter means nothing."""
+    scopes = _scopes(request)
+    unknown = _unknown(request)
+    if unknown:
+        said = _("There is no {given}. Correct the address.").format(given=_(", ").join(unknown))
+        return HttpResponse(said, status=400, content_type="text/plain; charset=utf-8")
+    rows = audit_log.iterate(scopes=scopes, wanted=_wanted(request))
     return streamed((line.encode() for line in _lines(rows)), "audit.csv")
 
 
@@ -76,12 +83,22 @@ def _wanted(request: HttpRequest) -> audit_log.AuditFilter:
     )
 
 
+def _unknown(request: HttpRequest) -> list[str]:
+    """Return what the address asks for that there is none of, as it stands there."""
+    given = {name: request.GET.get(name, "").strip()[:100] for name in ("from", "to", "result")}
+    found = [name for name in ("from", "to") if given[name] and _day(given[name]) is None]
+    if given["result"] not in ("", "done", "refused"):
+        found.append("result")
+    return [f"{name}={given[name]}" for name in found]
+
+
 def _day(text: str) -> datetime | None:
+    """Return the begin of a day, or None for what is none or beyond what clocks can tell."""
     try:
         day = parse_date(text)
     except ValueError:
         return None
-    if day is None:
+    if day is None or not FIRST_YEAR <= day.year <= LAST_YEAR:
         return None
     return timezone.make_aware(datetime(day.year, day.month, day.day))  # noqa: DTZ001
 

@@ -41,6 +41,7 @@ def set_budget(request: HttpRequest) -> HttpResponse:
         raise Http404
     text = request.POST.get("monthly", "").strip().replace(",", "")
     try:
+        operations.find_unit(Level(level), int(number), signed_in.authority(request))
         monthly = Decimal(text).quantize(Decimal("0.01")) if text else None
         if monthly is not None and not monthly.is_finite():
             raise InvalidOperation
@@ -133,6 +134,8 @@ def _page(
     lines = money.budget_lines(visible=visible, now=now)
     facts = usage_names.read_cluster_facts()
     may_close = authority.may(Action.NODES)
+    statements = queries.list_statements(visible=visible)
+    last_month = money.month_before(money.month_of(now=now, zone=facts.time_zone))
     context = {
         "refused": refused,
         "kept": kept,
@@ -142,9 +145,11 @@ def _page(
         "editable": [line.unit for line in lines if _may_set(authority, line.unit)],
         "statements": [
             (row, money.total(row.lines, "cost"), money.total(row.corrections, "cost"))
-            for row in queries.list_statements(visible=visible)
+            for row in statements
         ],
         "may_close": may_close,
+        "last_month": last_month,
+        "to_close": "" if any(row.month >= last_month for row in statements) else last_month,
         "outstanding": money.outstanding(now=now) if may_close else {},
     }
     return render(request, "reports/money.html", context, status=status if refused or kept else 200)

@@ -315,8 +315,9 @@ def _changes(request: HttpRequest, tree: QuotaTree) -> list[dict[str, object]]:
         {
             "change": change,
             "units": [
-                {"name": unit.name, "cells": changes_of(unit.before, unit.after)}
+                {"name": unit.name, "cells": cells}
                 for unit in change.units
+                if (cells := changes_of(unit.before, unit.after)) or len(change.units) == 1
             ],
         }
         for change in quota_changes.list_changes(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+#: Beyond these years a date has no instant in some zone: what people type is held against them.
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

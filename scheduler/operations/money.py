@@ -19,6 +19,8 @@ from scheduler.operations.refused import NotFound, Problem, StateRefused
 
 #: Percent of a budget at which people are told.
 WARN_AT = (50, 80, 100)
+#: A month's name.
+MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 MOST = Decimal("999999999999.99")
 Line = Mapping[str, object]
 
@@ -34,10 +36,17 @@ def set_budget(
         NotPermitted: not who may change its guarantee.
         StateRefused: an amount that is none.
     """
-    unit = _find_unit(level, unit_id, authority)
+    unit = find_unit(level, unit_id, authority)
     if monthly is not None and not 0 < monthly <= MOST:
         raise StateRefused(
-            [Problem(field="monthly", code="bad_amount", message="Give an amount above 0.")]
+            [
+                Problem(
+                    field="monthly",
+                    code="bad_amount",
+                    message=f"Give an amount above 0, at most {MOST:,}.",
+                    params={"most": f"{MOST:,}"},
+                )
+            ]
         )
     place: dict[str, Any] = {level.value: unit}
     held = models.Budget.objects.filter(**place).first()
@@ -128,7 +137,7 @@ def close_month(
     """
     require_closer(authority)
     cluster = models.Cluster.objects.locked()
-    if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
+    if not MONTH.fullmatch(month):
         raise StateRefused(
             [Problem(field="month", code="bad_month", message="Give a month such as 2026-11.")]
         )
@@ -164,9 +173,15 @@ def close_month(
     return made.number
 
 
-def _find_unit(
+def find_unit(
     level: Level, unit_id: int, authority: Authority
 ) -> models.Department | models.Project:
+    """Return the unit whose budget the caller may set.
+
+    Raises:
+        NotFound: it is not there for the caller.
+        NotPermitted: not who may change its guarantee.
+    """
     if level is Level.DEPARTMENT:
         department = models.Department.objects.filter(pk=unit_id, deleted_at=None).first()
         if department is None or not authority.sees_department(department_id=unit_id):

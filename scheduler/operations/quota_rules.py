@@ -155,8 +155,12 @@ def _never_warnings(row: QuotaRow) -> list[Problem]:
 
 
 def _above_warnings(row: QuotaRow) -> list[Problem]:
-    """Return that a row holds more than it is guaranteed from now on; nothing ends by that alone."""
-    if row.held_mgpu <= row.quota.effective_limit_mgpu:
+    """Return that a row holds more than it is guaranteed from now on; nothing ends by that alone.
+
+    A limit below the guarantee is a mistake by itself and can't be measured against.
+    """
+    limit_mgpu = row.quota.effective_limit_mgpu
+    if row.held_mgpu <= limit_mgpu or limit_mgpu < row.quota.quota_mgpu:
         return []
     over_mgpu = row.held_mgpu - row.quota.quota_mgpu
     return [

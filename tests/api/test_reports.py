@@ -38,6 +38,16 @@ def test_a_period_that_means_nothing_is_told(api):
     assert answer.json()["code"] == "report_refused"
 
 
+def test_a_date_beyond_what_clocks_can_tell_is_refused_at_every_door(api):
+    for path in (
+        "/reports/consumption?zone=Asia/Taipei&from=0001-01-01&to=0001-01-02",
+        "/reports/promise?zone=Asia/Taipei&from=0001-01-01&to=0001-01-02",
+        "/audit?from_at=0001-01-01T00:00:00%2B14:00",
+        "/audit?to_at=9999-12-31T23:59:59-12:00",
+    ):
+        assert api.get(path).status_code == 422, path
+
+
 @pytest.mark.parametrize("of", ["intervals", "activity", "guarantee"])
 def test_what_stands_behind_a_figure_is_that_of_the_page(api, of):
     query = "period=yesterday&by=project&zone=Asia/Taipei"

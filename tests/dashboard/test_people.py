@@ -154,6 +154,11 @@ def test_the_log_is_for_admins_of_its_scope_and_offered_as_csv(scene, client, ad
     assert "vision-lab" not in own
     rows = body_of(client.get(reverse("audit_export"))).decode()
     assert len(rows.strip().splitlines()) == 2
+    # A day that is none, or beyond what clocks can tell, is named, and no file pretends to know it
+    for day in ("2026-13-45", "9999-12-31", "0001-01-01"):
+        page = client.get(reverse("audit"), {"to": day}).content.decode()
+        assert f"There is no to={day}: it was left out." in page
+        assert client.get(reverse("audit_export"), {"to": day}).status_code == 400
     client.force_login(person("lee", Role.PROJECT_ADMIN, project="nlp-lab"))
     assert client.get(reverse("audit")).status_code == 404
 

@@ -75,6 +75,8 @@ def test_a_draft_is_scheduled_from_the_review_and_stands_in_the_list(pages):  # 
         ({"days": []}, "Choose at least one day of the week."),
         ({"holidays": "christmas"}, "christmas is not a date such as 2026-12-25."),
         ({"when": "at", "at": "soon"}, "Not a time"),
+        ({"when": "at", "at": "9999-12-31 23:59"}, "Not a time"),
+        ({"when": "at", "at": "2099-12-01T18:00+05:00"}, "Not a time"),
         ({"when": "at", "at": "2020-01-01T10:00"}, "Choose a time that is still to come."),
     ],
 )

@@ -150,9 +150,22 @@ def test_a_closed_month_is_frozen_and_numbered_and_later_changes_are_corrections
     assert models.AuditEntry.objects.filter(action="month.close").count() == 2
 
 
+def test_the_page_offers_the_last_month_until_it_is_closed(ledger, admin, time_machine):
+    time_machine.move_to(NOW)
+    page = admin.get("/reports/money").content.decode()
+    assert 'name="month" value="2026-10"' in page
+    admin.post("/reports/money/close", {"month": "2026-10"})
+    assert 'name="month" value=""' in admin.get("/reports/money").content.decode()
+    assert money.month_before("2027-01") == "2026-12"
+
+
 def test_a_month_is_closed_once_in_order_and_after_its_end(ledger, admin):
     assert admin.post("/reports/money/close", {"month": "2099-01"}).status_code == 400
-    assert admin.post("/reports/money/close", {"month": "soon"}).status_code == 400
+    for wrong in ("soon", "", "9999-12", "0001-01", "2026-13", "２０２６-１０"):  # noqa: RUF001
+        assert admin.post("/reports/money/close", {"month": wrong}).status_code == 400, wrong
+    assert "Give a month such as 2026-11." in (
+        admin.post("/reports/money/close", {"month": "soon"}).content.decode()
+    )
     admin.post("/reports/money/close", {"month": "2026-10"})
     answer = admin.post("/reports/money/close", {"month": "2026-09"})
     assert answer.status_code == 400
@@ -188,6 +201,8 @@ def test_an_amount_that_is_none_is_refused_with_the_way_out(ledger, admin):
     for text in ("many", "-5", "NaN"):
         answer = admin.post("/reports/money/budget", {"unit": unit, "monthly": text})
         assert answer.status_code == 400, text
+    answer = admin.post("/reports/money/budget", {"unit": unit, "monthly": "1" + 12 * "0"})
+    assert "Give an amount above 0, at most 999,999,999,999.99." in answer.content.decode()
     assert (
         admin.post("/reports/money/budget", {"unit": unit, "monthly": "1,500"}).status_code == 302
     )

@@ -16,7 +16,7 @@ from scheduler.core.plan import Evict
 from scheduler.core.snapshot import QueueQuota
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Kind, Level
-from scheduler.operations import quotas
+from scheduler.operations import quota_rules, quotas
 from scheduler.operations.authority import SYSTEM
 from scheduler.operations.refused import QuotaConflict, QuotaRefused
 from scheduler.queries import snapshots
@@ -199,6 +199,11 @@ def test_a_quota_cut_below_protected_work_is_refused_and_names_it(ticker):
         save(place, edit(place, "p", quota_mgpu=150, limit_mgpu=150))
     warnings = save(place, edit(place, "p", quota_mgpu=200, limit_mgpu=200))
     assert [(w.code, w.params["over"]) for w in warnings] == [("holds_above_limit", 100)]
+    # And a limit below its guarantee is said as that, not as less than nothing above it
+    tree = read_quota_tree(visible=EVERYTHING)
+    wrong = edit(place, "p", quota_mgpu=400, limit_mgpu=250)
+    changed = tree.with_quotas({wrong.key: wrong.values})
+    assert quota_rules.find_warnings(tree=changed, edited=[wrong.key]) == []
     # Then nothing ends by that, and nothing new starts
     place.submit("late", of="p", gpu="0.05", command=["fake"])
     ticker.settle()
