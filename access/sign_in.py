@@ -10,6 +10,7 @@ from access import counting
 from access.models import User
 from access.scopes import authority_of
 from scheduler.operations import audit
+from scheduler.operations.authority import Action
 
 #: Failures are counted this long.
 WINDOW_S = 15 * 60
@@ -69,7 +70,11 @@ def failed(attempt: Attempt, *, now: datetime) -> int:
             counting.mark(key=f"{attempt.key(what)}:wait", seconds=MANY_WAIT_S)
             wait = max(wait, MANY_WAIT_S)
     if over == 0 and both:
-        _record_throttled(attempt, now)
+        _record_throttled(attempt, now, f"{FREE_FAILURES} wrong passwords")
+    if by_name == NAME_FAILURES:
+        _record_throttled(attempt, now, f"{NAME_FAILURES} failures from several addresses")
+    if by_address == ADDRESS_FAILURES:
+        _record_address(attempt, now)
     return wait
 
 
@@ -97,7 +102,7 @@ def let_in(attempt: Attempt) -> None:
     counting.forget(keys=[*keys, *(f"{key}:wait" for key in keys)])
 
 
-def _record_throttled(attempt: Attempt, now: datetime) -> None:
+def _record_throttled(attempt: Attempt, now: datetime, reason: str) -> None:
     """Put on record that a name has to wait; once a row of failures, and only a name that exists."""
     user = User.objects.filter(username=attempt.name).first()
     if user is None:
@@ -108,5 +113,40 @@ def _record_throttled(attempt: Attempt, now: datetime) -> None:
         action="sign_in",
         target=user,
         result="refused",
-        reason=f"{FREE_FAILURES} wrong passwords",
+        reason=reason,
     )
+
+
+def _record_address(attempt: Attempt, now: datetime) -> None:
+    """Put on record that an address has to wait, whatever names it gave: they may be passwords."""
+    audit.record(
+        authority=_Stranger(address=attempt.address),
+        now=now,
+        action="sign_in",
+        target="",
+        result="refused",
+        reason=f"{ADDRESS_FAILURES} failures from one address",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stranger:
+    """Who has not signed in: nobody that a name could be put to, and may nothing."""
+
+    address: str
+    name: str = ""
+    door: str = "page"
+
+    def may(
+        self, action: Action, *, project_id: int | None = None, department_id: int | None = None
+    ) -> bool:
+        """Return False."""
+        return False
+
+    def sees_project(self, *, project_id: int, department_id: int) -> bool:
+        """Return False."""
+        return False
+
+    def sees_department(self, *, department_id: int) -> bool:
+        """Return False."""
+        return False

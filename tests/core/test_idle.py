@@ -58,7 +58,7 @@ class Watch:
         return next((minute for minute, verdict, _ in self.said if "stop" in verdict), None)
 
 
-def test_a_job_that_computed_once_at_the_beginning_is_found_by_its_window():
+def test_b23_a_job_that_computed_once_at_the_beginning_is_found_by_its_window():
     # Given 10 minutes at 90 %, then nothing
     watch = Watch().read(90, minutes=10).read(0, minutes=60)
     # Then it stops half an hour after its last activity, having been warned at 50 and 90 %
@@ -66,17 +66,17 @@ def test_a_job_that_computed_once_at_the_beginning_is_found_by_its_window():
     assert watch.said[:2] == [(26, Verdict.WARN, 50), (38, Verdict.WARN, 90)]
 
 
-def test_loading_data_for_25_minutes_is_not_stopped():
+def test_b23_loading_data_for_25_minutes_is_not_stopped():
     watch = Watch().read(0, minutes=25).read(80, minutes=60)
     assert watch.stopped_at() is None
 
 
-def test_of_two_devices_one_that_is_busy_keeps_the_workload():
+def test_b23_of_two_devices_one_that_is_busy_keeps_the_workload():
     assert Watch(devices=2).read(90, 0, minutes=90).stopped_at() is None
     assert Watch(devices=2).read(0, 0, minutes=40).stopped_at() == 31
 
 
-def test_a_spike_above_the_threshold_begins_the_clock_anew():
+def test_b23_a_spike_above_the_threshold_begins_the_clock_anew():
     watch = Watch()
     for _ in range(6):
         watch.read(0, minutes=19).read(3)
@@ -84,7 +84,7 @@ def test_a_spike_above_the_threshold_begins_the_clock_anew():
 
 
 @pytest.mark.parametrize("minutes", [1, 40])
-def test_what_can_not_be_read_is_not_idle_and_the_clock_begins_anew_when_it_can(minutes):
+def test_b21_what_can_not_be_read_is_not_idle_and_the_clock_begins_anew_when_it_can(minutes):
     # Given 25 idle minutes, then readings are missing
     watch = Watch().read(0, minutes=25).read(None, minutes=1 + minutes)
     assert watch.judge().idle_s is None
@@ -95,11 +95,11 @@ def test_what_can_not_be_read_is_not_idle_and_the_clock_begins_anew_when_it_can(
     assert watch.stopped_at() == back + 30
 
 
-def test_a_workload_that_never_gave_a_reading_is_never_stopped():
+def test_b21_a_workload_that_never_gave_a_reading_is_never_stopped():
     assert Watch().read(None, minutes=600).said == []
 
 
-def test_of_two_on_one_card_only_the_one_that_does_nothing_is_stopped():
+def test_b22_of_two_on_one_card_only_the_one_that_does_nothing_is_stopped():
     # Given readings by process: a training at full speed beside a workspace that does nothing
     training, workspace = Watch(), Watch()
     training.read(100, minutes=31)
@@ -122,7 +122,7 @@ def test_keep_sets_the_clock_back_and_counts_once_in_half_an_hour():
     assert idle.may_keep_again(kept_at_us=kept, now_us=kept + 30 * MINUTE)
 
 
-def test_a_restart_begins_a_new_window():
+def test_b23_a_restart_begins_a_new_window():
     reading = Reading(idle=True, idle_since_us=0, read_at_us=40 * MINUTE)
     watched = Watched(limits=HALF_HOUR, readings=[reading], running_since_us=39 * MINUTE)
     assert idle.judge(watched=watched, now_us=40 * MINUTE).idle_s == 60

@@ -78,6 +78,7 @@ def test_nobody_is_kept_out_by_someone_who_fails_in_their_name(mei, monkeypatch)
     for number in range(8):
         fail("mei", 1, address=f"10.1.0.{number}")
     assert sign_in_as("mei", "someone-of-tests", address="10.2.0.1").status_code == 429
+    assert models.AuditEntry.objects.filter(reason="8 failures from several addresses").count() == 1
     assert sign_in_as("mei", "someone-of-tests", address="10.9.9.9").status_code == 302
 
 
@@ -86,6 +87,10 @@ def test_one_password_on_many_names_is_slowed_too(mei, monkeypatch):
     for number in range(6):
         fail(f"name-{number}", 1)
     assert sign_in_as("mei", "someone-of-tests").status_code == 429
+    # It is on record once, with the address and none of the names
+    (entry,) = models.AuditEntry.objects.filter(result="refused")
+    assert (entry.actor, entry.object_name, entry.address) == ("", "", "10.0.0.1")
+    assert entry.reason == "6 failures from one address"
     assert sign_in_as("mei", "someone-of-tests", address="10.0.0.2").status_code == 302
 
 
