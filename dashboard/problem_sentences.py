@@ -93,6 +93,7 @@ PROBLEMS: dict[str, str | Promise] = {
     "both_share_and_memory": _("Ask for a share of a GPU or for GPU memory, not for both."),
     "bad_count": _("Ask for 1 to 64 devices a replica."),
     "negative": _("Must not be negative."),
+    "far_off": _("Give a date in the years {first} to {last}."),
     "bad_amount": _("Give an amount above 0, at most {most}."),
     "bad_month": _("Give a month such as 2026-11."),
     "month_closed": _("{month} or a later month is closed already."),

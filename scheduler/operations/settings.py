@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 
 from scheduler import events, models
-from scheduler.core.instants import to_us
+from scheduler.core.instants import FIRST_YEAR, LAST_YEAR, to_us
 from scheduler.operations import audit, usage_rollup
 from scheduler.operations.authority import Action, Authority, NotPermitted
 from scheduler.operations.refused import NotFound, Problem, Refused
@@ -81,9 +81,20 @@ def set_price(
 
     Raises:
         NotPermitted: only system admins.
-        SettingRefused: a negative price.
+        SettingRefused: a negative price, or a date beyond what clocks can tell.
     """
     _require(authority)
+    if not FIRST_YEAR <= from_at.year <= LAST_YEAR:
+        raise SettingRefused(
+            [
+                Problem(
+                    field="from_at",
+                    code="far_off",
+                    message=f"Give a date in the years {FIRST_YEAR} to {LAST_YEAR}.",
+                    params={"first": FIRST_YEAR, "last": LAST_YEAR},
+                )
+            ]
+        )
     if price_per_hour < 0:
         raise SettingRefused(
             [Problem(field="price_per_hour", code="negative", message="Must not be negative.")]

@@ -223,6 +223,16 @@ def test_a_project_moves_only_without_work_and_with_rights_on_both_sides(pages):
 NONSENSE = "\x00 neither \u2603" * 40
 
 
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_a_price_from_a_day_beyond_what_clocks_can_tell_is_refused_at_its_field(pages, day):
+    fields = {"gpu_model": "", "price_per_hour": "5", "from_at_0": day, "from_at_1": "12:00"}
+    answer = pages.post(reverse("admin:scheduler_gpuprice_add"), fields)
+    assert answer.status_code == 200
+    errors = answer.context["adminform"].form.errors
+    assert errors["from_at"] == ["Give a date in the years 1970 to 9000."]
+    assert not models.GpuPrice.objects.filter(price_per_hour=5).exists()
+
+
 @pytest.mark.parametrize("typed", ["", NONSENSE])
 def test_b39_a_form_of_the_site_says_what_is_wrong_at_its_field_and_changes_nothing(pages, typed):
     # Given every form by which the site makes something
