@@ -8,42 +8,58 @@ import json
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from django.db.models import CharField, DateTimeField, IntegerField, Model, Q, QuerySet
+from django.db.models import (
+    CharField,
+    DateTimeField,
+    F,
+    Func,
+    IntegerField,
+    Lookup,
+    Model,
+    Q,
+    QuerySet,
+    Value,
+)
+from django.db.models.lookups import GreaterThan, LessThan
 from django.utils.dateparse import parse_datetime
 
 Row = TypeVar("Row", bound=Model)
 #: What a column of the database holds at most.
 _MOST = 2**63 - 1
+#: A row value.
+_PAIR = "(%(expressions)s)"
 
 
 def page(rows: QuerySet[Row], *, sort: str, after: str, limit: int) -> tuple[list[Row], str]:
-    """Return at most ``limit`` rows sorted by a column ("-id": descending), and where they end.
+    """Return at most ``limit`` rows sorted by a column ("-id": descending), and where they end. Two queries.
 
     ``after`` is where the page before ended; one that can't be read begins at the front. The end is
-    empty on the last page.
+    empty on the last page. Which rows they are is read out of an index alone where one has the column.
     """
     descending, column = sort.startswith("-"), sort.removeprefix("-")
     sign = "-" if descending else ""
-    field = rows.model._meta.get_field(column)
-    mark = _read(after, field)
-    if mark is not None:
-        rows = rows.filter(_beyond(column, mark, descending=descending))
+    mark = _read(after, rows.model._meta.get_field(column))
+    narrow = rows if mark is None else rows.filter(_beyond(column, mark, descending=descending))
     order = [f"{sign}id"] if column == "id" else [f"{sign}{column}", f"{sign}id"]
-    found = list(rows.order_by(*order)[: limit + 1])
-    more = len(found) > limit
-    found = found[:limit]
-    return found, _write(getattr(found[-1], column), found[-1].pk) if more else ""
+    ends = list(narrow.order_by(*order).values_list(column, "pk")[: limit + 1])
+    more, ends = len(ends) > limit, ends[:limit]
+    by_id = {row.pk: row for row in rows.filter(pk__in=[pk for _value, pk in ends])}
+    found = [by_id[pk] for _value, pk in ends if pk in by_id]
+    return found, mark_of(*ends[-1]) if more else ""
 
 
-def _beyond(column: str, mark: tuple[object, int], *, descending: bool) -> Q:
+def _beyond(column: str, mark: tuple[object, int], *, descending: bool) -> Q | Lookup[bool]:
+    """Return the condition of being behind a mark: both columns compared at once, as an index is walked."""
     value, row_id = mark
-    side = "lt" if descending else "gt"
     if column == "id":
-        return Q(**{f"id__{side}": row_id})
-    return Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"id__{side}": row_id})
+        return Q(**{f"id__{'lt' if descending else 'gt'}": row_id})
+    here = Func(F(column), F("id"), template=_PAIR, output_field=IntegerField())
+    there = Func(Value(value), Value(row_id), template=_PAIR, output_field=IntegerField())
+    return (LessThan if descending else GreaterThan)(here, there)
 
 
-def _write(value: object, row_id: int) -> str:
+def mark_of(value: object, row_id: int) -> str:
+    """Return where a page ends, as it stands in an address."""
     text = value.isoformat() if isinstance(value, datetime) else value
     packed = json.dumps([text, row_id], separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")

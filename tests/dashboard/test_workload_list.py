@@ -7,9 +7,12 @@ import base64
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard.views import workload_list
 from scheduler import models
@@ -82,6 +85,30 @@ def test_pages_of_each_order_have_each_row_once_though_many_are_equal(scene):
                 break
         # Then they come in the same order, none twice and none left out
         assert found == whole, sort
+
+
+@pytest.mark.parametrize("sort", list(queries.Sort))
+def test_a_page_of_each_order_is_walked_along_an_index(scene, sort):
+    if connection.vendor != "sqlite":
+        pytest.skip("plans are SQLite's")
+    # Given a page of each order, the first and one behind it, as it is asked of the database
+    wanted = queries.WorkloadFilter(sort=sort, limit=3)
+    first = queries.list_workloads(visible=WHOLE_CLUSTER, wanted=wanted)
+    for after in ("", first.next_after):
+        with CaptureQueriesContext(connection) as asked:
+            queries.list_workloads(visible=WHOLE_CLUSTER, wanted=replace(wanted, after=after))
+        chosen = [each["sql"] for each in asked if each["sql"].endswith(" LIMIT 4")]
+        assert len(chosen) == 1
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {chosen[0]}")
+            steps = [str(row[-1]) for row in cursor.fetchall()]
+        # Then nothing is sorted
+        assert not [step for step in steps if "TEMP B-TREE" in step], steps
+        # And the page behind begins where the first ended
+        if after:
+            column = "rowid" if sort.endswith("id") else sort.removeprefix("-")
+            sign = "<" if sort.startswith("-") else ">"
+            assert [step for step in steps if f"{column}{sign}?" in step], steps
 
 
 def mark(value, row_id=1):

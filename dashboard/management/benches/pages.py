@@ -6,7 +6,6 @@ signed-in administrator and counts its CPU seconds, from the request to the last
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import logging
@@ -30,6 +29,12 @@ LISTS = {
     "workloads": ("/workloads", "/workloads?after="),
     "decisions": ("/decisions", "/decisions?before="),
     "audit log": ("/manage/audit", "/manage/audit?before="),
+}
+#: The other orders of the table of workloads, each as its head sorts first.
+SORTS = ("name", "-priority", "-submitted_at", "phase", "kind", "-request_mgpu", "-phase_since")
+LISTS |= {
+    f"workloads, sort={sort}": (f"/workloads?sort={sort}", f"/workloads?sort={sort}&after=")
+    for sort in SORTS
 }
 ADMIN = "/admin/scheduler/auditentry/"
 
@@ -105,6 +110,8 @@ def main() -> None:
     from django.test.utils import setup_test_environment
     from django.utils import timezone
 
+    from scheduler.queries import keyset
+
     setup_test_environment()
     now = timezone.now()
     for size in SIZES:
@@ -113,7 +120,8 @@ def main() -> None:
     client = Client()
     client.force_login(get_user_model().objects.get(username="admin"))
     ids = full_cluster.middle_ids(rows=ROWS)
-    middle = {**ids, "workloads": _mark(ids["workloads"])}
+    middle = {**ids, "workloads": keyset.mark_of(ids["workloads"], ids["workloads"])}
+    middle |= {f"workloads, sort={sort}": _middle(sort) for sort in SORTS}
     found = {f"overview {size}": _ask(client, f"/?pool=p{size}") for size in SIZES}
     for name, (first, deep) in LISTS.items():
         found[f"{name} first"] = _ask(client, first)
@@ -122,9 +130,15 @@ def main() -> None:
     print(json.dumps(found))  # noqa: T201
 
 
-def _mark(row_id: int) -> str:
-    """Return where a page by id ends, as the list writes it into the address."""
-    return base64.urlsafe_b64encode(json.dumps([row_id, row_id]).encode()).decode().rstrip("=")
+def _middle(sort: str) -> str:
+    """Return where the half of the sorted table ends, as the list writes it into the address."""
+    from scheduler import models
+    from scheduler.queries import keyset
+
+    column = sort.removeprefix("-")
+    order = [sort, "-id" if sort.startswith("-") else "id"]
+    rows = models.Workload.objects.order_by(*order).values_list(column, "id")
+    return keyset.mark_of(*rows[ROWS // 2])
 
 
 def _ask(client: object, address: str) -> dict[str, float]:

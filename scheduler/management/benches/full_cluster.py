@@ -25,6 +25,7 @@ DEVICES = 8
 DEPARTMENTS, PROJECTS = 4, 20
 AT_ONCE = 5_000
 PASSWORD = "of-the-bench"
+ENDS = (Phase.COMPLETED, Phase.COMPLETED, Phase.COMPLETED, Phase.FAILED, Phase.STOPPED)
 KINDS = (Kind.TRAINING, Kind.TRAINING, Kind.INFERENCE, Kind.WORKSPACE)
 
 
@@ -113,9 +114,7 @@ def fill_lists(*, rows: int, now: datetime) -> None:
         count = min(AT_ONCE, rows - first)
         with transaction.atomic():
             workloads = models.Workload.objects.bulk_create(
-                _workload(
-                    pool, draw.choice(projects), f"old-{first + at}", Phase.COMPLETED, now, draw
-                )
+                _ended(pool, draw.choice(projects), f"old-{first + at}", now, draw)
                 for at in range(count)
             )
             models.Decision.objects.bulk_create(
@@ -192,13 +191,26 @@ def _workload(
         phase=phase,
         phase_since=now - timedelta(minutes=draw.randrange(600)),
         running_since=now - timedelta(minutes=draw.randrange(600)) if runs else None,
-        ended_at=now if phase is Phase.COMPLETED else None,
+        ended_at=None,
         submitted_at=now - timedelta(hours=12),
         submitted_by="admin",
         attempts=1,
         reason_code="InsufficientResources" if phase is Phase.PENDING else "",
         reason={**reason, "requested": 500} if phase is Phase.PENDING else {},
     )
+
+
+def _ended(
+    pool: tables.NodePool, project: tables.Project, name: str, now: datetime, draw: Random
+) -> tables.Workload:
+    """Return work of the last year, of many sorts, so that each order of the table is another."""
+    made = _workload(pool, project, name, draw.choice(ENDS), now, draw)
+    made.submitted_at = made.phase_since = made.ended_at = now - timedelta(
+        seconds=draw.randrange(365 * 86_400)
+    )
+    made.priority = draw.choice((25, 40, 50, 75, 125))
+    made.request_mgpu = draw.choice((90, 250, 500, 1000))
+    return made
 
 
 def _replica(
