@@ -110,8 +110,6 @@ def main() -> None:
     from django.test.utils import setup_test_environment
     from django.utils import timezone
 
-    from scheduler.queries import keyset
-
     setup_test_environment()
     now = timezone.now()
     for size in SIZES:
@@ -120,25 +118,16 @@ def main() -> None:
     client = Client()
     client.force_login(get_user_model().objects.get(username="admin"))
     ids = full_cluster.middle_ids(rows=ROWS)
-    middle = {**ids, "workloads": keyset.mark_of(ids["workloads"], ids["workloads"])}
-    middle |= {f"workloads, sort={sort}": _middle(sort) for sort in SORTS}
+    middle = {**ids, "workloads": full_cluster.middle_mark("-id", rows=ROWS)}
+    middle |= {
+        f"workloads, sort={sort}": full_cluster.middle_mark(sort, rows=ROWS) for sort in SORTS
+    }
     found = {f"overview {size}": _ask(client, f"/?pool=p{size}") for size in SIZES}
     for name, (first, deep) in LISTS.items():
         found[f"{name} first"] = _ask(client, first)
         found[f"{name} deep"] = _ask(client, f"{deep}{middle[name]}")
     found["admin"] = _ask(client, ADMIN)
     print(json.dumps(found))  # noqa: T201
-
-
-def _middle(sort: str) -> str:
-    """Return where the half of the sorted table ends, as the list writes it into the address."""
-    from scheduler import models
-    from scheduler.queries import keyset
-
-    column = sort.removeprefix("-")
-    order = [sort, "-id" if sort.startswith("-") else "id"]
-    rows = models.Workload.objects.order_by(*order).values_list(column, "id")
-    return keyset.mark_of(*rows[ROWS // 2])
 
 
 def _ask(client: object, address: str) -> dict[str, float]:

@@ -242,6 +242,17 @@ def middle_ids(*, rows: int) -> dict[str, int]:
     }
 
 
+def middle_mark(sort: str, *, rows: int) -> str:
+    """Return where half of the table of workloads ends, sorted so, as the list writes it into an address."""
+    from scheduler import models
+    from scheduler.queries import keyset
+
+    column, sign = sort.removeprefix("-"), "-" if sort.startswith("-") else ""
+    order = dict.fromkeys([sort, f"{sign}id"])
+    found = models.Workload.objects.order_by(*order).values_list(column, "pk")
+    return keyset.mark_of(*found[rows // 2])
+
+
 def change(*, per_s: int, seconds: float) -> None:
     """Change a replica so many times a second, idle or not, leaving or not; say so as the tick does."""
     from django.utils import timezone
