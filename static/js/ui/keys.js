@@ -27,5 +27,5 @@ export function start() {
 }
 
 function isTyping(target) {
-  return target.closest("input, select, textarea, [contenteditable]") !== null;
+  return target.closest("input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]") !== null;
 }
