@@ -118,6 +118,12 @@ class NodeAgent:
         """Return what the replica reported on its output after report ``after``."""
         return self._engine.read_progress(key, after=after)
 
+    def read_progress_of_all(
+        self, wanted: tuple[tuple[ReplicaKey, int], ...]
+    ) -> dict[ReplicaKey, tuple[ProgressReport, ...]]:
+        """Return what each of these replicas reported after the report that is named with it."""
+        return {key: self._engine.read_progress(key, after=after) for key, after in wanted}
+
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica."""
         self._engine.delete_log(key)

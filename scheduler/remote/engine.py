@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from scheduler.engines import leases
@@ -45,6 +46,21 @@ def machine_of(node_name: str) -> str:
     return node_name.rpartition("@")[2]
 
 
+@dataclass(slots=True)
+class _Progress:
+    """What replicas reported, of one look; and after which report each was last asked for."""
+
+    look: int = 0
+    found: dict[ReplicaKey, tuple[ProgressReport, ...]] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    after: dict[ReplicaKey, int] = field(default_factory=dict)
+
+    def begin(self, look: int) -> None:
+        """Forget what was found, unless it is of this look."""
+        if look != self.look:
+            self.look, self.found, self.silent = look, {}, set()
+
+
 class Link(Protocol):
     """What carries calls to agents (``link.py``; in tests, one in memory)."""
 
@@ -77,6 +93,8 @@ class RayEngine:
         self._home: dict[ReplicaKey, str] = {}
         self._dead_since_s: dict[str, float] = {}
         self._looked_at_s = -math.inf
+        self._looks = 0
+        self._progress = _Progress()
 
     # -- the protocol ------------------------------------------------------------------------
 
@@ -130,6 +148,7 @@ class RayEngine:
         if node is not None:
             self._link.call(node, "forget", key)
         self._home.pop(key, None)
+        self._progress.after.pop(key, None)
 
     def read_log(self, key: ReplicaKey, *, offset: int | None, limit_bytes: int) -> LogChunk:
         """Return output from ``offset`` on, or the last ``limit_bytes`` where it is None."""
@@ -140,12 +159,28 @@ class RayEngine:
         return chunk
 
     def read_progress(self, key: ReplicaKey, *, after: int) -> tuple[ProgressReport, ...]:
-        """Return what a replica that is not forgotten reported on its output after report ``after``."""
+        """Return what a replica that is not forgotten reported on its output after report ``after``.
+
+        Whoever asks for one asks for all: the first question after a look brings those of the whole node,
+        or that it does not answer.
+        """
         node = self._find_home(key)
         if node is None:
             return ()
-        reports: tuple[ProgressReport, ...] = self._link.call(node, "read_progress", key, after)
-        return reports
+        known = self._progress
+        known.begin(self._looks)
+        known.after[key] = after
+        if node.name in known.silent:
+            raise EngineUnreachable(f"node {node.name} does not answer")
+        if key not in known.found:
+            mine = [key, *(each for each in known.after if self._home.get(each) == node.name)]
+            wanted = tuple((each, known.after[each]) for each in dict.fromkeys(mine))
+            try:
+                known.found |= self._link.call(node, "read_progress_of_all", wanted)
+            except EngineUnreachable:
+                known.silent.add(node.name)
+                raise
+        return tuple(report for report in known.found[key] if report.number > after)
 
     def delete_log(self, key: ReplicaKey) -> None:
         """Drop the output of a replica that was forgotten."""
@@ -211,6 +246,7 @@ class RayEngine:
 
     def _look_anew(self) -> None:
         self._looked_at_s = self._monotonic()
+        self._looks += 1
         self._alive = {node.name: node for node in self._link.nodes()}
 
     def _node(self, name: str) -> RayNode:

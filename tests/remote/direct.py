@@ -21,6 +21,7 @@ class DirectLink:
         self.agents: dict[str, NodeAgent] = {}
         self.alive = set(names)
         self.deaf: set[str] = set()
+        self.called: list[str] = []
         for name in names:
             self.start(name)
 
@@ -49,6 +50,7 @@ class DirectLink:
     def call(self, node: RayNode, method: str, *arguments: object) -> object:
         if node.name not in self.alive - self.deaf:
             raise EngineUnreachable(f"node {node.name} does not answer")
+        self.called.append(method)
         return getattr(self.agents[node.name], method)(*arguments)
 
     def call_all(self, nodes, method: str, *, timeout_s: float) -> dict[RayNode, object]:

@@ -336,3 +336,42 @@ def test_orphans_and_storage_are_each_nodes_own(engine, link):
     # Then they are gone, and nobody was an orphan
     assert not folder.exists()
     assert engine.orphans() == ()
+
+
+def test_progress_of_a_whole_node_is_one_question_a_look(engine, link):
+    # Given three replicas on n1 that report, of which reports were read before
+    reports = (
+        "sh",
+        "-c",
+        """echo 'TIDEGATE {"progress": true, "step": 1, "total": 9}'; sleep 600""",
+    )
+    keys = [ReplicaKey(replica, 1) for replica in (1, 2, 3)]
+    for key in keys:
+        engine.launch(spec(reports, replica=key.replica_id, node_name="n1"))
+
+    def read_all():
+        engine.observe()
+        return [engine.read_progress(key, after=0) for key in keys]
+
+    wait_true(lambda: all(read_all()), what="their reports")
+
+    # When they are read after the next look
+    link.called.clear()
+    found = read_all()
+
+    # Then the node was asked once for all, and each tells what it did
+    assert [report.step for each in found for report in each] == [1, 1, 1]
+    assert link.called.count("read_progress_of_all") == 1
+    assert engine.read_progress(keys[0], after=found[0][-1].number) == ()
+
+    # And of a node that does not answer one question says so for all of them
+    engine.observe()
+    link.deaf.add("n1")
+    asked = []
+    call = link.call
+    link.call = lambda *arguments: asked.append(1) or call(*arguments)
+    for key in keys:
+        with pytest.raises(EngineUnreachable):
+            engine.read_progress(key, after=0)
+    assert len(asked) == 1
+    link.call = call
