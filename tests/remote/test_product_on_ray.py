@@ -113,7 +113,9 @@ def test_work_of_a_node_that_is_lost_goes_on_elsewhere_and_never_runs_twice(spre
             what="it runs on n2",
         )
         wait_until(
-            lambda: "checkpoint" in client.get(f"/workloads/{made['id']}/log").json()["text"],
+            lambda: (
+                "checkpoint" in client.get(f"/workloads/{made['id']}/log").json().get("text", "")
+            ),
             within_s=PATIENCE_S,
             what="it has saved",
         )
