@@ -22,6 +22,7 @@ from dashboard.launch import resp
 from dashboard.launch.processes import spawn
 from dashboard.launch.redis import plan_redis
 from scheduler.apps import APPEND_ONLY
+from tests.kubernetes.build import is_built
 
 pytest_plugins = ["tests.product", "tests.browser"]
 
@@ -145,9 +146,21 @@ def _reasons_to_skip(config):
         reasons["browser"] = "no Chromium: install it, for instance by apt-get install chromium"
     if not ON_POSTGRES:
         reasons["postgres"] = "runs on PostgreSQL, by manage.py test"
+    if not is_built():
+        reasons["kubernetes"] = "no API server here: tests/kubernetes/build.py builds one"
     if not _has_gpu():
         reasons["gpu"] = "no NVIDIA card in this machine"
     return reasons
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory):
+    """Give a real API server, empty but for the deployment's own objects."""
+    from tests.kubernetes.server import ApiServer
+
+    server = ApiServer(tmp_path_factory.mktemp("api-server"))
+    yield server
+    server.close()
 
 
 def _has_gpu():

@@ -166,7 +166,7 @@ def test_kubernetes_is_looked_at_where_it_is_used(installation, capsys, settings
         code, said = told(capsys)
         assert code == 0
         assert "kubernetes: answers; work runs in namespace tidegate-work" in said
-        asked = [path for _, path, _ in cluster.asked]
+        asked = [path for _, path in cluster.asked]
         assert asked == ["namespaces/tidegate-work/pods", "nodes"]
         # When it is away
         cluster.is_down = True

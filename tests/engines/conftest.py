@@ -19,7 +19,15 @@ def local(tmp_path: Path) -> Iterator[harness.LocalHarness]:
         yield given
 
 
-@pytest.fixture(params=["local", "fake", "ray", "kubernetes"])
+@pytest.fixture(
+    params=[
+        "local",
+        "fake",
+        "ray",
+        "kubernetes",
+        pytest.param("kubernetes-real", marks=pytest.mark.kubernetes),
+    ]
+)
 def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harness.Harness]:
     """Give every engine in turn."""
     if request.param == "fake":
@@ -30,9 +38,11 @@ def any_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[harne
         yield nodes
         nodes.clean_up()
         return
-    if request.param == "kubernetes":
+    if request.param.startswith("kubernetes"):
         pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed")
-        with kubernetes(tmp_path) as pods:
+        is_real = request.param.endswith("real")
+        server = request.getfixturevalue("api_server") if is_real else None
+        with kubernetes(tmp_path, server) as pods:
             yield pods
         return
     with harness.local(tmp_path) as given:

@@ -1,4 +1,4 @@
-"""The Kubernetes engine under test: a stand-in of the API server, two nodes, and pods as real processes."""
+"""The Kubernetes engine under test: an API server or a stand-in, two nodes, and pods as real processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 from scheduler.engines.base import Endpoint, JoinedNode, LaunchSpec, NodeInventory, ReplicaKey
 from scheduler.kubernetes.engine import KubernetesEngine
-from scheduler.kubernetes.link import ApiLink
 from scheduler.kubernetes.terms import POOL, VIRTUAL_DEVICES, Terms
 from tests.engines.harness import LocalHarness
 from tests.kubernetes.kubelet import Kubelet
+from tests.kubernetes.real import RealCluster
+from tests.kubernetes.server import ApiServer
 from tests.kubernetes.standin import Cluster, serving
 
-NAMESPACE = "work"
+NAMESPACE = "tidegate-work"
 CAPACITY = {"cpu": "8", "memory": "16Gi"}
 
 
@@ -35,8 +36,7 @@ class KubernetesHarness(LocalHarness):
     names_processes = False
     knows_commands = False
 
-    def __init__(self, data_dir: Path, url: str, cluster: Cluster) -> None:
-        self.url = url
+    def __init__(self, data_dir: Path, cluster: Cluster | RealCluster) -> None:
         self.cluster = cluster
         self.terms = Terms(
             owner="0000-tests", namespace=NAMESPACE, image="work", folder=data_dir / "kept"
@@ -48,15 +48,15 @@ class KubernetesHarness(LocalHarness):
 
     def add_node(self, name: str, folder: Path, **labels: str) -> Kubelet:
         """Have a node join."""
+        logs = self.cluster.open_logs(name, lambda *asked: self.kubelets[name].read_log(*asked))
         kubelet = Kubelet(
-            self.url,
+            self.cluster.client(),
             name,
             folder,
             labels={POOL: "main", VIRTUAL_DEVICES: "2", **labels},
-            capacity=CAPACITY,
+            status={"capacity": CAPACITY, "allocatable": CAPACITY, **logs},
         )
         self.kubelets[name] = kubelet
-        self.cluster.read_output[name] = kubelet.read_log
         return kubelet
 
     def serves(self) -> tuple[str, ...]:
@@ -73,23 +73,32 @@ class KubernetesHarness(LocalHarness):
 
     def pod(self, key: ReplicaKey) -> dict:
         """Return a replica's pod as it is in the cluster."""
-        return self.cluster.get(f"namespaces/{NAMESPACE}/pods/{self.terms.pod_name(key)}")
+        return self.cluster.get(self.pod_path(key))
+
+    def pod_path(self, key: ReplicaKey) -> str:
+        """Return where a replica's pod is."""
+        return f"namespaces/{NAMESPACE}/pods/{self.terms.pod_name(key)}"
 
     def address(self, key: ReplicaKey) -> Endpoint:
         """Return where a service of a replica listens."""
         return Endpoint(host=self.pod(key)["status"]["podIP"], port=8080)
 
     def _make(self):
-        return _OnTheSecond(api=ApiLink(url=self.url), terms=self.terms)
+        return _OnTheSecond(api=self.cluster.link(), terms=self.terms)
 
 
 @contextmanager
-def kubernetes(data_dir: Path) -> Iterator[KubernetesHarness]:
-    """Give the engine over a stand-in, and end all that it runs after."""
-    cluster = Cluster()
+def kubernetes(data_dir: Path, server: ApiServer | None = None) -> Iterator[KubernetesHarness]:
+    """Give the engine over a real API server, else over a stand-in; end all that it runs after."""
     with ExitStack() as stack:
-        url = stack.enter_context(serving(cluster))
-        harness = KubernetesHarness(data_dir, url, cluster)
+        cluster: Cluster | RealCluster
+        if server is None:
+            cluster = Cluster()
+            stack.enter_context(serving(cluster))
+        else:
+            cluster = RealCluster(server, NAMESPACE)
+        stack.callback(cluster.empty)
+        harness = KubernetesHarness(data_dir, cluster)
         for kubelet in harness.kubelets.values():
             stack.callback(kubelet.stop)
         stack.callback(lambda: harness.engine.close())

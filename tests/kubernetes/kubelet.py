@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import signal
@@ -47,31 +48,33 @@ class Running:
 class Kubelet:
     """The kubelet of one node. ``cut_off``: it hears and tells nothing, while its work goes on."""
 
-    def __init__(self, url: str, name: str, folder: Path, *, labels: Json, capacity: Json) -> None:
+    def __init__(
+        self, http: httpx.Client, name: str, folder: Path, *, labels: Json, status: Json
+    ) -> None:
         self.name = name
         self.cut_off = False
         self.running: dict[str, Running] = {}
         self._folder = folder
-        self._http = httpx.Client(base_url=f"{url}/api/v1", timeout=10, trust_env=False)
+        self._http = http
         self._over = threading.Event()
         self._lock = threading.Lock()
         node = {"metadata": {"name": name, "labels": labels}, "spec": {}}
         self._http.post("/nodes", json=node).raise_for_status()
-        self.say_ready("True", capacity=capacity)
+        # A server gives a new node the taint not-ready; the node controller takes it off.
+        self._http.patch(f"/nodes/{name}", **_merge({"spec": {"taints": None}})).raise_for_status()
+        self.say_ready("True", **status)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def say_ready(self, status: str, *, capacity: Json | None = None) -> None:
-        """Have the node's condition be True, False or Unknown."""
+    def say_ready(self, status: str, **more: Json) -> None:
+        """Have the node's condition be True, False or Unknown, and tell more of its status."""
         condition = {
             "type": "Ready",
             "status": status,
             "lastHeartbeatTime": _stamp(-240),  # kubelets write it every five minutes
             "lastTransitionTime": _stamp(),
         }
-        told: Json = {"conditions": [condition]}
-        if capacity is not None:
-            told["capacity"] = told["allocatable"] = capacity
+        told: Json = {"conditions": [condition], **more}
         answer = self._http.patch(f"/nodes/{self.name}/status", **_merge({"status": told}))
         answer.raise_for_status()
 
@@ -191,8 +194,8 @@ class Kubelet:
                     )
                     if answer.status_code == 404:
                         return None
-                    secrets[name] = answer.json()["stringData"]
-                env[each["name"]] = secrets[name][key]
+                    secrets[name] = answer.json()["data"]
+                env[each["name"]] = base64.b64decode(secrets[name][key]).decode()
             else:
                 env[each["name"]] = self._local(_expanded(each["value"], env))
         return env

@@ -6,6 +6,7 @@ are too old (410); names are given once (409); a deletion has its grace and wait
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import threading
@@ -18,7 +19,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+
+from scheduler.kubernetes.link import ApiLink
+
 Json = dict[str, Any]
+Reader = Callable[[str, str, str | None], bytes]
 BOOKMARK_S = 0.2
 
 
@@ -34,16 +40,19 @@ class ApiFailure(Exception):
 class Cluster:
     """All objects, by path below ``/api/v1``, and what happened to them."""
 
+    #: What belongs to an object goes with it.
+    removes_dependents = True
+
     def __init__(self) -> None:
+        self.url = ""
         self.changed = threading.Condition()
         self.objects: dict[str, Json] = {}
         self.events: list[tuple[int, str, str, Json]] = []
         self.version = 100
         self.oldest = 0
-        self.asked: list[tuple[str, str, Json]] = []
-        self.read_output: dict[str, Callable[[str, str, str | None], bytes]] = {}
+        self.asked: list[tuple[str, str]] = []
+        self.read_output: dict[str, Reader] = {}
         self.is_down = False
-        self.page = 500
 
     # -- what a test does --------------------------------------------------------------------
 
@@ -62,17 +71,54 @@ class Cluster:
                 raise ApiFailure(404, f"{path} not found")
             return copy.deepcopy(self.objects[path])
 
+    @property
+    def log_asks(self) -> int:
+        """How often output was asked for."""
+        return sum(path.endswith("/log") for _, path in self.asked)
+
+    def has(self, path: str) -> bool:
+        """Test whether an object is there."""
+        return path in self.objects
+
+    def names(self, collection: str) -> list[str]:
+        """Return the names of what is in a collection."""
+        return [one["metadata"]["name"] for one in self.select(collection, {})[0]]
+
+    def evict(self, path: str) -> None:
+        """Have a pod leave its node, as a drain does."""
+        self.delete(path, {})
+
+    def empty(self) -> None:
+        """Remove what a test left: it goes with this object."""
+
+    def client(self) -> httpx.Client:
+        """Return how a kubelet speaks to the server."""
+        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=10, trust_env=False)
+
+    def link(self) -> ApiLink:
+        """Return how the engine does."""
+        return ApiLink(url=self.url)
+
+    def open_logs(self, node: str, reader: Reader) -> Json:
+        """Have the server find a node's output; return what the node's status says of that."""
+        self.read_output[node] = reader
+        return {}
+
     # -- what the API does -------------------------------------------------------------------
 
     def create(self, collection: str, given: Json) -> Json:
         with self.changed:
             meta = given["metadata"]
             path = f"{collection}/{meta['name']}"
+            if meta.get("resourceVersion"):
+                raise ApiFailure(400, "resourceVersion should not be set on objects to be created")
             if path in self.objects:
                 raise ApiFailure(409, f'{path} "{meta["name"]}" already exists')
             meta.update(uid=str(uuid.uuid4()), creationTimestamp=_stamp(datetime.now(UTC)))
             if collection.endswith("/pods"):
                 given["status"] = {"phase": "Pending"}
+            for name, text in given.pop("stringData", {}).items():
+                given.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
             return self._keep(path, given, "ADDED")
 
     def patch(self, path: str, change: Json, *, only_status: bool = False) -> Json:
@@ -203,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self.cluster.get(path)
         found, version = self.cluster.select(path, query)
         begin = int(query.get("continue", "0"))
-        end = begin + min(self.cluster.page, int(query.get("limit", "500")))
+        end = begin + int(query.get("limit", "500"))
         more = {"continue": str(end)} if end < len(found) else {}
         return {"items": found[begin:end], "metadata": {"resourceVersion": version, **more}}
 
@@ -226,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         size = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(size) or b"{}")
-        self.cluster.asked.append((self.command, path, query))
+        self.cluster.asked.append((self.command, path))
         try:
             if self.cluster.is_down:
                 raise ApiFailure(503, "the server is away")
@@ -266,8 +312,9 @@ def serving(cluster: Cluster) -> Iterator[str]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
+    cluster.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield cluster.url
     finally:
         cluster.is_down = True
         server.shutdown()

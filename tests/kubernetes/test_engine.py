@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import pytest
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
@@ -35,10 +34,12 @@ from tests.kubernetes.harness import NAMESPACE, KubernetesHarness, kubernetes, w
 KEY = ReplicaKey(1, 1)
 
 
-@pytest.fixture
-def pods(tmp_path: Path):
+@pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.kubernetes)])
+def pods(tmp_path: Path, request: pytest.FixtureRequest):
     pytest.importorskip("kubernetes", reason="the Kubernetes client is not installed")
-    with kubernetes(tmp_path) as given:
+    is_real = request.param == "real"
+    server = request.getfixturevalue("api_server") if is_real else None
+    with kubernetes(tmp_path, server) as given:
         yield given
 
 
@@ -99,12 +100,12 @@ def test_a_server_that_is_away_from_the_first_keeps_nobody_waiting(
     monkeypatch.setattr(mirror, "FIRST_LIST_S", None)  # for ever
     pods.cluster.is_down = True
     pods.restart()
-    with pytest.raises(EngineUnreachable, match="the server is away"):
+    with pytest.raises(EngineUnreachable, match="Kubernetes does not answer"):
         pods.engine.observe()
 
 
-def test_many_pods_come_in_pages(pods: KubernetesHarness):
-    pods.cluster.page = 2
+def test_many_pods_come_in_pages(pods: KubernetesHarness, monkeypatch):
+    monkeypatch.setattr(mirror, "PAGE", 2)
     for replica in range(1, 6):
         launch(pods, spec(pods.exits(0), replica=replica))
     pods.restart()
@@ -132,11 +133,13 @@ def test_nothing_that_a_user_gave_stands_in_the_pod(pods: KubernetesHarness):
 
     # And its secret goes together with the pod
     secret = f"namespaces/{NAMESPACE}/secrets/{pods.terms.pod_name(KEY)}"
-    assert secret in pods.cluster.objects
+    (owner,) = pods.cluster.get(secret)["metadata"]["ownerReferences"]
+    assert owner["uid"] == pods.pod(KEY)["metadata"]["uid"]
     pods.engine.terminate(KEY, grace_s=5, reason="by_user")
     wait_ended(pods, KEY)
     pods.engine.forget(KEY)
-    assert secret not in pods.cluster.objects
+    assert not pods.cluster.has(pods.pod_path(KEY))
+    assert pods.cluster.has(secret) != pods.cluster.removes_dependents
 
 
 def test_a_launch_that_broke_off_between_pod_and_secret_is_completed(pods: KubernetesHarness):
@@ -207,8 +210,7 @@ def test_lines_that_lie_behind_a_later_one_are_taken_too_and_once(tmp_path: Path
 def test_an_evicted_pod_is_lost_and_not_failed(pods: KubernetesHarness):
     launch(pods, spec(pods.runs_on()))
     wait_for(pods, KEY, is_running)
-    path = f"/namespaces/{NAMESPACE}/pods/{pods.terms.pod_name(KEY)}/eviction"
-    httpx.post(f"{pods.url}/api/v1{path}", json={}, trust_env=False).raise_for_status()
+    pods.cluster.evict(pods.pod_path(KEY))
     seen = wait_ended(pods, KEY)
     assert (seen.phase, seen.cause) == (EnginePhase.LOST, EndCause.LOST)
     assert "from outside" in seen.message
@@ -218,12 +220,12 @@ def test_a_deleted_pod_stays_until_its_end_is_recorded(pods: KubernetesHarness):
     # Given a replica that has ended by itself, and whose pod somebody deletes
     launch(pods, spec(pods.exits(3)))
     wait_ended(pods, KEY)
-    pods.cluster.delete(f"namespaces/{NAMESPACE}/pods/{pods.terms.pod_name(KEY)}", {})
+    pods.cluster.delete(pods.pod_path(KEY), {})
 
     # Then its end can still be read, until it is forgotten
     assert wait_ended(pods, KEY).exit_code == 3
     pods.engine.forget(KEY)
-    assert not [path for path in pods.cluster.objects if "/pods/" in path]
+    assert pods.cluster.names(f"namespaces/{NAMESPACE}/pods") == []
 
 
 def test_a_pod_that_is_deleted_by_force_is_not_over_while_its_process_runs(
@@ -233,8 +235,7 @@ def test_a_pod_that_is_deleted_by_force_is_not_over_while_its_process_runs(
     launch(pods, spec(pods.runs_on()))
     wait_for(pods, KEY, is_running)
     pods.kubelets["n2"].cut_off = True
-    path = f"namespaces/{NAMESPACE}/pods/{pods.terms.pod_name(KEY)}"
-    pods.cluster.delete(path, {"gracePeriodSeconds": 0})
+    pods.cluster.delete(pods.pod_path(KEY), {"gracePeriodSeconds": 0})
 
     # Then it is ending, and its devices are not free, until its kubelet has ended it
     seen = wait_for(pods, KEY, lambda seen: seen.phase is not EnginePhase.RUNNING)
@@ -253,8 +254,7 @@ def test_an_end_is_told_although_the_output_can_t_be_had_any_more(
 
     # Then it is asked for again for a while, and its end is told
     assert wait_ended(pods, KEY).exit_code == 3
-    asked = [path for _, path, _ in pods.cluster.asked if path.endswith("/log")]
-    assert len(asked) > 1
+    assert pods.cluster.log_asks > 1
 
 
 # -- nodes -------------------------------------------------------------------------------------------
@@ -340,6 +340,7 @@ def test_a_copy_of_a_pod_is_an_orphan_and_is_ended(pods: KubernetesHarness):
     wait_for(pods, KEY, is_running)
     copy = pods.pod(KEY)
     copy["metadata"]["name"] = "a-copy"
+    del copy["metadata"]["resourceVersion"], copy["metadata"]["uid"]
     pods.cluster.create(f"namespaces/{NAMESPACE}/pods", copy)
 
     # Then it is no second replica, but found as an orphan and ended
