@@ -57,6 +57,7 @@ class Client:
         token: str,
         *,
         language: str = "",
+        timeout_s: float = TIMEOUT_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -66,7 +67,7 @@ class Client:
         self._http = httpx.Client(
             base_url=f"{self.url}/api/v1",
             headers=headers,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             transport=transport,
         )
 

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidegate import shown
+from tidegate import completing, shown
 from tidegate.amounts import show_gpu
 from tidegate.session import Session, form_option, session
 
@@ -29,7 +29,9 @@ FIGURES = (
 
 
 @click.command()
-@click.option("--pool", default="", help="Left out: the first pool.")
+@click.option(
+    "--pool", default="", help="Left out: the first pool.", shell_complete=completing.pools
+)
 @click.option("--once", is_flag=True, help="Print it once and end.")
 @click.option("--every", type=click.FloatRange(0.5, 60), default=2.0, show_default=True)
 @session
@@ -52,7 +54,7 @@ def top(own: Session, *, pool: str, once: bool, every: float) -> None:
 
 
 @click.command()
-@click.option("--pool", default="")
+@click.option("--pool", default="", shell_complete=completing.pools)
 @form_option
 @session
 def nodes(own: Session, pool: str, form: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidegate import shown
+from tidegate import completing, shown
 from tidegate.amounts import parse_gpu, show_gpu
 from tidegate.client import ApiError, Problem
 from tidegate.session import Session, form_option, session
@@ -21,7 +21,7 @@ def quotas() -> None:
 
 
 @quotas.command()
-@click.option("--pool", default="")
+@click.option("--pool", default="", shell_complete=completing.pools)
 @form_option
 @session
 def show(own: Session, pool: str, form: str) -> None:
@@ -50,12 +50,12 @@ def show(own: Session, pool: str, form: str) -> None:
 
 
 @quotas.command("set")
-@click.argument("unit")
+@click.argument("unit", shell_complete=completing.projects)
 @click.option("--quota", default="", help="The guarantee in GPUs.")
 @click.option("--limit", default="", help="In GPUs, or none.")
 @click.option("--may-borrow/--may-not-borrow", "over_quota", default=None)
 @click.option("--reason", default="", help="Kept with the change.")
-@click.option("--pool", default="")
+@click.option("--pool", default="", shell_complete=completing.pools)
 @click.option("--preview", is_flag=True, help="Only say what it would do.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask where work would be interrupted.")
 @session

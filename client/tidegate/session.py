@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tidegate import shown
-from tidegate.client import Client
+from tidegate.client import TIMEOUT_S, Client
 from tidegate.config import read
 
 form_option = click.option(
@@ -30,9 +30,10 @@ class NoServer(click.ClickException):
 class Session:
     """The client of one run of the command, made when it is first needed."""
 
-    def __init__(self, *, url: str = "", language: str = "") -> None:
+    def __init__(self, *, url: str = "", language: str = "", timeout_s: float = TIMEOUT_S) -> None:
         self._url = url
         self._language = language
+        self._timeout_s = timeout_s
         self._client: Client | None = None
 
     @property
@@ -43,7 +44,9 @@ class Session:
             url = self._url or config.url
             if not url:
                 raise NoServer("Which server? Sign in first: tidegate login")
-            self._client = Client(url, config.token, language=self._language)
+            self._client = Client(
+                url, config.token, language=self._language, timeout_s=self._timeout_s
+            )
         return self._client
 
     def print(self, found: object, *, form: str) -> None:

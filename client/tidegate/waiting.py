@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tidegate import completing
 from tidegate.session import Session, session
 
 Json = dict[str, Any]
@@ -26,7 +27,7 @@ GOALS: dict[str, Callable[[Json], bool]] = {
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @click.option("--for", "goal", type=click.Choice(sorted(GOALS)), default="ended", show_default=True)
 @click.option("--within", type=float, default=0, help="Seconds; left out: as long as it takes.")
 @session

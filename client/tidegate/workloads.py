@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidegate import shown
+from tidegate import completing, shown
 from tidegate.amounts import parse_gpu, replica_request, show_gpu
 from tidegate.client import Client
 from tidegate.session import Session, form_option, session
@@ -23,7 +23,9 @@ Json = dict[str, Any]
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("-p", "--project", required=True, help="Name or id.")
+@click.option(
+    "-p", "--project", required=True, help="Name or id.", shell_complete=completing.projects
+)
 @click.option("-n", "--name", required=True)
 @click.option("--kind", type=click.Choice(KINDS), default="training", show_default=True)
 @click.option(
@@ -39,7 +41,9 @@ Json = dict[str, Any]
 @click.option("--memory-mib", type=int, default=0)
 @click.option("--grace-s", type=int, default=30, show_default=True, help="To save after SIGTERM.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE")
-@click.option("--pool", default="", help="Left out: the first pool.")
+@click.option(
+    "--pool", default="", help="Left out: the first pool.", shell_complete=completing.pools
+)
 @click.option("--preview", is_flag=True, help="Only say what would become of it.")
 @click.option("--key", default="", help="Submitted twice with one key, it is there once.")
 @form_option
@@ -59,7 +63,7 @@ def submit(own: Session, *, form: str, preview: bool, key: str, **given: Any) ->
 
 
 @click.command("list")
-@click.option("-p", "--project", default="", help="Name or id.")
+@click.option("-p", "--project", default="", help="Name or id.", shell_complete=completing.projects)
 @click.option("--phase", type=click.Choice(PHASES))
 @click.option("--kind", type=click.Choice(KINDS))
 @click.option("-q", "--search", default="", help="Part of a name.")
@@ -92,7 +96,7 @@ def list_workloads(own: Session, *, form: str, project: str, search: str, **give
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @form_option
 @session
 def describe(own: Session, workload: str, form: str) -> None:
@@ -134,7 +138,7 @@ def _say_turn(estimate: Json) -> None:
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
 @click.option("--replica", type=int, default=0, show_default=True)
 @session
@@ -156,7 +160,7 @@ def _act(own: Session, workload: str, act: str, said: str) -> None:
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @session
 def stop(own: Session, workload: str) -> None:
     """Stop WORKLOAD: SIGTERM, its grace, SIGKILL."""
@@ -164,7 +168,7 @@ def stop(own: Session, workload: str) -> None:
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @session
 def start(own: Session, workload: str) -> None:
     """Let an ended WORKLOAD wait for its turn again."""
@@ -172,7 +176,7 @@ def start(own: Session, workload: str) -> None:
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=completing.workloads)
 @click.confirmation_option(prompt="Delete it? A running one is stopped first.")
 @session
 def delete(own: Session, workload: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import stat
 import time
 
 import pytest
+from click.shell_completion import shell_complete
 from click.testing import CliRunner
 
 from access.models import User
@@ -16,7 +19,7 @@ from scheduler import models
 from tests.api.conftest import token_of
 from tests.dashboard.conftest import person
 from tests.dashboard.scene import lay_scene
-from tidegate import main
+from tidegate import completing, main
 from tidegate.amounts import parse_gpu, replica_request, show_gpu
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -209,3 +212,43 @@ def test_a_service_names_what_its_replicas_follow(typed):
     assert code == 0
     row = models.Workload.objects.get(name="qa")
     assert (row.min_replicas, row.max_replicas) == (1, 3)
+
+
+@pytest.fixture
+def offered(typed, monkeypatch):
+    """Return what the shell is offered after words, as its own script asks for it."""
+
+    monkeypatch.setattr(completing, "TIMEOUT_S", 60)
+
+    def ask(*words):
+        monkeypatch.setenv("COMP_WORDS", " ".join(("tidegate", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        output = io.TextIOWrapper(io.BytesIO())
+        with contextlib.redirect_stdout(output):
+            shell_complete(main.cli, {}, "tidegate", "_TIDEGATE_COMPLETE", "bash_complete")
+        said = output.buffer.getvalue().decode()
+        return [line.partition(",")[2] for line in said.split()]
+
+    return ask
+
+
+def test_the_shell_is_offered_the_names_that_one_may_see(offered, monkeypatch):
+    # Given lin, who works in nlp-lab only
+    monkeypatch.setenv(
+        "TIDEGATE_TOKEN", token_of(person("lin", Role.RESEARCHER, project="nlp-lab"))
+    )
+    own, foreign = (
+        list(models.Workload.objects.filter(project__name=name).values_list("name", flat=True))
+        for name in ("nlp-lab", "bio-fold")
+    )
+    assert own
+    assert foreign
+    # Then projects and workloads are offered as far as lin sees them, as they are begun
+    assert offered("submit", "-p", "") == ["nlp-lab"]
+    assert offered("submit", "-p", "bio") == []
+    assert offered("describe", "") == sorted(own)
+    assert offered("describe", "nlp-lab/") == sorted(f"nlp-lab/{name}" for name in own)
+    assert offered("nodes", "--pool", "") == [models.NodePool.objects.get().name]
+    # And a server that does not answer offers nothing, and says nothing
+    monkeypatch.setenv("TIDEGATE_URL", "http://127.0.0.1:9")
+    assert offered("describe", "") == []
