@@ -105,7 +105,7 @@ def kubernetes(data_dir: Path, server: ApiServer | None = None) -> Iterator[Kube
         yield harness
 
 
-def wait_until(is_so, *, what: str, patience_s: float = 30) -> None:
+def wait_until(is_so, *, what: str, patience_s: float = 60) -> None:
     """Wait until something is so."""
     until_s = time.monotonic() + patience_s
     while not is_so():

@@ -50,7 +50,8 @@ class RealCluster:
         self._is_down = wanted
 
     def forget_history(self) -> None:
-        """Have the server begin anew, with a store that knows only what is now."""
+        """Have the server begin anew, later than all that a watch has seen, with no past."""
+        self.create("namespaces", {"metadata": {"generateName": "later-"}})
         self.is_down = True
         self.server.compact()
         self.is_down = False
