@@ -35,6 +35,7 @@ PAGES = (
     "/manage/people",
     "/manage/alerts",
     "/manage/audit",
+    "/manage/emergency",
 )
 
 
