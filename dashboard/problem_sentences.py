@@ -166,6 +166,7 @@ PROBLEMS: dict[str, str | Promise] = {
     "missing_field": _("The field {name} is missing."),
     "field_twice": _("The field {name} is there twice."),
     "row_twice": _("{name} was set in line {first} already."),
+    "unit_twice": _("{name} is in the draft twice. Keep one row of it."),
     "row_view_only": _("You may only look at the quota of {name}. Leave the row as it is."),
     "unknown_pool": _("There is no node pool called {text}."),
     "unknown_department": _("There is no department called {text}."),

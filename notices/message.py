@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.urls import reverse
@@ -20,6 +21,7 @@ from scheduler.operations.deliveries import Claimed
 from scheduler.queries import notices
 from scheduler.queries.notices import Notice
 from scheduler.queries.phrases import plain
+from scheduler.queries.settings import read_settings
 
 #: More lines than this are counted: the page has them all.
 MOST_LINES = 100
@@ -55,9 +57,10 @@ class Message:
 
 
 def write(*, claimed: Claimed, user: User) -> Message:
-    """Write a message as its reader may read it now, in its language."""
+    """Write a message as its reader may read it now, in its language; times are of the cluster's zone."""
     language = user.language or settings.LANGUAGE_CODE
-    with translation.override(language):
+    zone = ZoneInfo(read_settings().time_zone)
+    with translation.override(language), timezone.override(zone):
         rows = notices.list_in_message(ids=claimed.notice_ids, visible=visibility_of(user=user))
         lines = tuple(_line(row) for row in rows[:MOST_LINES])
         more = len(rows) - len(lines)
@@ -154,7 +157,7 @@ def _text(lines: Sequence[Line], more: int, settings_url: str) -> str:
 
 
 def _row(line: Line) -> str:
-    at = f"{timezone.localtime(line.at):%Y-%m-%d %H:%M} {timezone.get_current_timezone_name()}"
+    at = f"{timezone.localtime(line.at):%Y-%m-%d %H:%M} {timezone.get_current_timezone()}"
     return f"{at}  {line.text}" + (f"\n    {line.url}" if line.url else "")
 
 

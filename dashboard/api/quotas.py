@@ -24,7 +24,7 @@ from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Level
 from scheduler.operations import quota_rules
 from scheduler.operations import quotas as operations
-from scheduler.operations.refused import NotFound, QuotaRefused
+from scheduler.operations.refused import NotFound, Problem, QuotaRefused
 from scheduler.queries.quota_preview import preview_quotas
 from scheduler.queries.quota_tree import Key, QuotaTree, read_pool_tree
 
@@ -182,9 +182,11 @@ def wanted_values(
 
     Raises:
         NotFound, NotPermitted: a row that is not there for the caller, or is another's to change.
+        QuotaRefused: a row that is there twice.
     """
     wanted: dict[Key, QueueQuota] = {}
-    for each in rows:
+    twice: list[Problem] = []
+    for place, each in enumerate(rows):
         operations.find_unit((each.level, each.id), who(request).authority)
         row = tree.row((each.level, each.id))
         if row is None or not row.known:
@@ -192,8 +194,14 @@ def wanted_values(
         values = each.model_dump(exclude={"level", "id"}, exclude_none=True)
         if values.get("limit_mgpu") == -1:
             values["limit_mgpu"] = UNLIMITED_MGPU
-        before = wanted.get(row.key, row.quota)
-        wanted[row.key] = quota_rules.normalized(replace(before, **values))
+        if row.key in wanted:
+            told = f"{row.name} is in the draft twice. Keep one row of it."
+            about: dict[str, object] = {"name": row.name}
+            field = f"rows.{place}.id"
+            twice.append(Problem(field=field, code="unit_twice", message=told, params=about))
+        wanted[row.key] = quota_rules.normalized(replace(row.quota, **values))
+    if twice:
+        raise QuotaRefused(twice)
     return wanted
 
 

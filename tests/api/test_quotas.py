@@ -33,6 +33,16 @@ def test_a_change_needs_the_etag_and_is_saved_whole(api, project):
     assert refused.status_code == 422
     assert refused.json()["problems"][0]["code"] == "limit_below_quota"
     assert rows(api)["project", "bio-fold"]["quota_mgpu"] == 5_000
+    # And so does one with two lines for a row, which may say different things
+    twice = api.put("/quotas", {"rows": [row, row | {"quota_mgpu": 4_000}]}, If_Match="*")
+    (problem,) = twice.json()["problems"]
+    assert (twice.status_code, problem["field"], problem["code"]) == (
+        422,
+        "rows.1.id",
+        "unit_twice",
+    )
+    assert "bio-fold is in the draft twice" in problem["message"]
+    assert rows(api)["project", "bio-fold"]["quota_mgpu"] == 5_000
 
 
 def test_a_preview_writes_nothing(api, project):

@@ -49,6 +49,7 @@ def test_a_reclaim_of_40_is_one_message_by_mail_and_one_line_on_the_page(place, 
     # Given someone who wants mail, and half a minute in which notices are gathered
     ann = person("ann", place)
     channel(ann, "email")
+    models.Cluster.objects.update(time_zone="Asia/Taipei")
     begun = timezone.now()
     # When 40 of its workloads are reclaimed
     reclaimed(place, ann, 40)
@@ -65,6 +66,8 @@ def test_a_reclaim_of_40_is_one_message_by_mail_and_one_line_on_the_page(place, 
     assert "40 workloads were reclaimed by another project, within its guarantee" in body
     assert "train-0, train-1, train-2, 37 more" in body
     assert "unit-b" not in body
+    # And its time is that of the cluster, with the zone's name
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d Asia/Taipei  40 workloads", body, re.MULTILINE)
     # And the page has one line of it
     visible = Visibility(project_ids=frozenset({place.projects["unit-a"].pk}))
     (line,) = queries.list_notices(username="ann", visible=visible)
