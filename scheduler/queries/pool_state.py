@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from scheduler import models
 from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
@@ -201,8 +201,9 @@ def _replicas(
     holdings: dict[int, list[tuple[int, int]]] = defaultdict(list)
     others: dict[int, int] = defaultdict(int)
     holds = models.ReplicaDevice.objects.filter(replica__workload__pool_id=pool_id)
-    if only is not None:
-        holds = holds.filter(Q(replica__workload_id__in=only) | Q(replica__vacated_for_id__in=only))
+    touching = None if only is None else _touching(only)
+    if touching is not None:
+        holds = holds.filter(replica_id__in=touching)
     held = holds.values_list("replica_id", "device_id", "mgpu", "replica__workload__project_id")
     for replica_id, device_id, mgpu, project_id in held.order_by("device_id"):
         if project_id in project_ids:
@@ -212,8 +213,8 @@ def _replicas(
     rows = models.Replica.objects.filter(
         workload__pool_id=pool_id, workload__project_id__in=project_ids
     ).exclude(phase=ReplicaPhase.ENDED)
-    if only is not None:
-        rows = rows.filter(Q(workload_id__in=only) | Q(vacated_for_id__in=only))
+    if touching is not None:
+        rows = rows.filter(id__in=touching)
     states = tuple(
         ReplicaState(
             id=row.id,
@@ -233,6 +234,16 @@ def _replicas(
         for row in rows.order_by("booked_at", "id").values_list(*REPLICA_FIELDS, named=True)
     )
     return states, dict(others)
+
+
+def _touching(workload_ids: frozenset[int]) -> QuerySet[models.Replica, int]:
+    """Return what finds replicas of workloads and those that make room for them, each by its index."""
+    live = models.Replica.objects.exclude(phase=ReplicaPhase.ENDED).values_list("id", flat=True)
+    of, room = (
+        live.filter(workload_id__in=workload_ids),
+        live.filter(vacated_for_id__in=workload_ids),
+    )
+    return of.union(room)
 
 
 def _nodes(
