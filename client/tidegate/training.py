@@ -194,6 +194,11 @@ def numbers(given: Mapping[str, object]) -> dict[str, float]:
     return found
 
 
+def _metrics(given: Mapping[str, object]) -> dict[str, float]:
+    """Return the numbers of it that do not say how far it is: those are told on their own."""
+    return {name: each for name, each in numbers(given).items() if name not in ("step", "epoch")}
+
+
 class _Quiet:
     """Answers every other hook of a trainer with nothing."""
 
@@ -210,7 +215,7 @@ class LightningCallback(_Quiet):
     ``trainer.fit(model, ckpt_path=callback.resume_path)``.
     """
 
-    state_key = "tidegate"
+    state_key = _legacy_state_key = "tidegate"
 
     def __init__(self, run: Run, *, path: Path | None = None) -> None:
         self._run = run
@@ -241,7 +246,7 @@ class LightningCallback(_Quiet):
         self._run.report(
             step=trainer.global_step,
             epoch=trainer.current_epoch,
-            **numbers(trainer.callback_metrics),
+            **_metrics(trainer.callback_metrics),
         )
         if self._run.asked:
             self._save(trainer)
@@ -255,6 +260,11 @@ class LightningCallback(_Quiet):
     def on_fit_end(self, trainer: Any, module: Any) -> None:
         """Leave in the way that lets it be started again."""
         if self._run.asked:
+            self._run.leave()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        """Leave so, too, where Lightning ends by itself on SIGTERM: its own way looks like success."""
+        if self._run.asked and isinstance(exception, SystemExit):
             self._run.leave()
 
     def _save(self, trainer: Any) -> None:
@@ -273,7 +283,7 @@ class HuggingFaceCallback(_Quiet):
     """For the Hugging Face Trainer: ``Trainer(callbacks=[HuggingFaceCallback(run)])``.
 
     It saves by the trainer's own settings, and when it is asked to leave. Let ``output_dir`` be
-    ``checkpoint("hf")`` and resume by ``trainer.train(resume_from_checkpoint=...)``.
+    ``checkpoint("hf")`` and resume by ``trainer.train(resume_from_checkpoint=get_last_checkpoint(...))``.
     """
 
     def __init__(self, run: Run) -> None:
@@ -290,7 +300,7 @@ class HuggingFaceCallback(_Quiet):
     ) -> None:
         """Report."""
         epoch = None if state.epoch is None else int(state.epoch)
-        self._run.report(step=state.global_step, epoch=epoch, **numbers(logs or {}))
+        self._run.report(step=state.global_step, epoch=epoch, **_metrics(logs or {}))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         """Save and stop where it is asked to."""

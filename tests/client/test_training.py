@@ -107,11 +107,13 @@ def test_lightning_reports_saves_and_leaves(run, tmp_path):
             Path(path).write_text(str(self.global_step))
 
     trainer = Trainer(
-        global_step=0, current_epoch=0, callback_metrics={"loss": 0.5}, should_stop=False,
+        global_step=0, current_epoch=0, callback_metrics={"loss": 0.5, "step": 4.0},
+        should_stop=False,
         estimated_stepping_batches=10,
     )  # fmt: skip
     callback = LightningCallback(run, path=tmp_path / "last.ckpt")
     assert callback.resume_path is None
+    assert (callback.state_key, callback._legacy_state_key) == ("tidegate", "tidegate")
     for hook in ("setup", "on_fit_start", "on_sanity_check_start", "on_train_epoch_start"):
         getattr(callback, hook)(trainer, None)
     callback.on_train_start(trainer, None)
@@ -124,6 +126,10 @@ def test_lightning_reports_saves_and_leaves(run, tmp_path):
     assert callback.resume_path == str(tmp_path / "last.ckpt")
     with pytest.raises(SystemExit) as left:
         callback.on_fit_end(trainer, None)
+    assert left.value.code == 143
+    # And so it does where Lightning, which has seen SIGTERM as well, ends by an exit without a code
+    with pytest.raises(SystemExit) as left:
+        callback.on_exception(trainer, None, SystemExit())
     assert left.value.code == 143
     assert said(run) == [
         {"progress": True, "step": 4, "epoch": 0, "metrics": {"loss": 0.5}, "total": 10},
@@ -138,7 +144,7 @@ def test_hugging_face_reports_saves_and_leaves(run):
     callback = HuggingFaceCallback(run)
     callback.on_init_end(None, state, control)
     callback.on_train_begin(None, state, control, model=None)
-    callback.on_log(None, state, control, logs={"loss": 0.5, "note": "text"})
+    callback.on_log(None, state, control, logs={"loss": 0.5, "note": "text", "epoch": 1.5})
     # When it is asked to leave
     os.kill(os.getpid(), signal.SIGTERM)
     callback.on_step_end(None, state, control)
