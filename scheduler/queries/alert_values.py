@@ -16,7 +16,7 @@ from scheduler import models
 from scheduler.core.alerts import Metric
 from scheduler.core.units import UNLIMITED_MGPU
 from scheduler.core.vocabulary import Phase, ReplicaPhase
-from scheduler.queries.pool_state import asked_mgpu
+from scheduler.queries.pool_state import asked_mgpu, is_asleep
 from scheduler.queries.unwatched import READ_WITHIN, unwatched
 
 #: Cold starts and latencies that are older say nothing about now.
@@ -117,8 +117,10 @@ class Figures:
         pending = models.Workload.objects.filter(phase=Phase.PENDING, deleted_at=None)
         for row in pending.only(
             "kind", "request_mgpu", "devices", "min_replicas", "desired_replicas", "project_id",
-            "pool_id", "phase_since",
+            "pool_id", "phase_since", "phase",
         ):  # fmt: skip
+            if is_asleep(row):
+                continue
             cell = self._cell(row.project_id, row.pool_id)
             if cell is None:
                 continue

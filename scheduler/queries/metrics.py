@@ -15,7 +15,6 @@ from django.db.models import Count, Max, Sum
 from scheduler import models
 from scheduler.core import latencies
 from scheduler.core.units import WHOLE_GPU_MGPU
-from scheduler.core.vocabulary import Phase
 from scheduler.queries.pool_state import PoolState, list_pools, load_pool_state
 from scheduler.queries.queues import QueueRow, make_queue_tree
 from scheduler.queries.visibility import Visibility
@@ -204,7 +203,7 @@ def _queues(state: PoolState, now: datetime) -> list[QueueFigures]:
     waits: dict[int, float] = defaultdict(float)
     for work in state.workloads.values():
         phases[work.project_id][work.phase.value] += 1
-        if work.phase is Phase.PENDING:
+        if work.waits:
             reasons[work.project_id][work.reason_code or "new"] += 1
             waited_s = (now - work.phase_since).total_seconds()
             waits[work.project_id] = max(waits[work.project_id], waited_s)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from scheduler.core.units import WHOLE_GPU_MGPU, format_gpu
-from scheduler.core.vocabulary import Kind, Phase, ReplicaPhase
+from scheduler.core.vocabulary import Kind, ReplicaPhase
 from scheduler.queries import cluster_map, decision_words, history, queues, waiting
 from scheduler.queries.cluster_map import ClusterMap
 from scheduler.queries.day import Day, read_day
@@ -124,7 +124,7 @@ def _tiles(state: PoolState, the_map: ClusterMap, tree: QueueTree, *, now: datet
     projects = [row for row in tree.rows if not row.is_department]
     held_mgpu = sum(row.held_mgpu for row in projects)
     idle_mgpu = sum(row.idle_mgpu for row in projects)
-    pending = [w for w in state.workloads.values() if w.phase is Phase.PENDING]
+    pending = [w for w in state.workloads.values() if w.waits]
     oldest_at = min((w.phase_since for w in pending), default=now)
     devices = [device for node in state.nodes for device in node.devices]
     schedulable = [

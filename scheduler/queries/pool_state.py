@@ -116,6 +116,13 @@ class WorkloadState:
     checkpoint: Mapping[str, object]
     checkpoint_at: datetime | None
     nominated: bool
+    #: A service that wants no replica now: nobody waits.
+    asleep: bool
+
+    @property
+    def waits(self) -> bool:
+        """Test whether it waits for a place."""
+        return self.phase is Phase.PENDING and not self.asleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +338,17 @@ def _workload(row: Any, *, nominated: bool) -> WorkloadState:
         checkpoint=row.checkpoint,
         checkpoint_at=row.checkpoint_at,
         nominated=nominated,
+        asleep=is_asleep(row),
     )
+
+
+def is_asleep(row: models.Workload | Any) -> bool:
+    """Test whether it is a service at zero, which no request calls.
+
+    ``row``: the workload, or a row of its columns.
+    """
+    is_service = row.kind == Kind.INFERENCE and row.phase == Phase.PENDING
+    return bool(is_service and row.desired_replicas == 0)
 
 
 def asked_mgpu(row: models.Workload | Any) -> int:

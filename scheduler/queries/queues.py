@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from scheduler.core.units import UNLIMITED_MGPU
-from scheduler.core.vocabulary import Phase
 from scheduler.queries import borrowing
 from scheduler.queries.pool_queues import QueueState
 from scheduler.queries.pool_state import PoolState
@@ -81,7 +80,7 @@ def _sums_by_project(state: PoolState) -> dict[int, _Sums]:
         if replica.idle:
             sums[state.workloads[replica.workload_id].project_id].idle_mgpu += replica.mgpu
     for workload in state.workloads.values():
-        if workload.phase is Phase.PENDING:
+        if workload.waits:
             sums[workload.project_id].waiting += 1
     return sums
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from scheduler.core.vocabulary import Level, Phase
+from scheduler.core.vocabulary import Level
 from scheduler.queries import borrowing, reasons
 from scheduler.queries.phrases import Phrase, Span, join, phrase, strong
 from scheduler.queries.pool_state import PoolState, WorkloadState
@@ -35,7 +35,7 @@ class WaitingRow:
 def make_waiting_rows(state: PoolState) -> tuple[WaitingRow, ...]:
     """Return the rows: first what is being made room for, then what is within its guarantee."""
     held = borrowing.held_by_project(state)
-    pending = [w for w in state.workloads.values() if w.phase is Phase.PENDING]
+    pending = [w for w in state.workloads.values() if w.waits]
 
     def order(workload: WorkloadState) -> tuple[bool, bool, int, datetime, int]:
         project = state.projects[workload.project_id]

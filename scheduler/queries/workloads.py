@@ -17,6 +17,7 @@ from scheduler.queries.pool_state import (
     ReplicaState,
     asked_mgpu,
     find_pool,
+    is_asleep,
     load_pool_state,
 )
 from scheduler.queries.reasons_for import why_for
@@ -95,6 +96,8 @@ class WorkloadRow:
     checkpoint: str
     #: Of a service: running against the range, "2/1-3"; empty for others.
     replicas: str
+    #: A service at zero: it waits for requests, not for a place.
+    asleep: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +296,7 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
 def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> WorkloadRow:
     replicas = [r for r in state.replicas if r.workload_id == row.id] if state else []
     loads = [r.utilization_permille for r in replicas if r.utilization_permille is not None]
+    waits = row.phase == Phase.PENDING and not is_asleep(row)
     return WorkloadRow(
         id=row.id,
         name=row.name,
@@ -313,9 +317,10 @@ def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> 
         since=row.phase_since,
         submitted_at=row.submitted_at,
         submitted_by=row.submitted_by,
-        reason=_reason(row, state, visible) if row.phase == Phase.PENDING else None,
+        reason=_reason(row, state, visible) if waits else None,
         checkpoint=waiting.mark_in_words(row.checkpoint),
         replicas=_running_of(row, replicas),
+        asleep=is_asleep(row),
     )
 
 
