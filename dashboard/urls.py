@@ -35,6 +35,8 @@ from dashboard.views import (
     workspaces,
 )
 
+handler500 = "dashboard.views.failures.server_error"
+
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/day", overview.overview_day, name="overview_day"),

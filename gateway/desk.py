@@ -32,6 +32,11 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+def monotonic_us() -> int:
+    """Return microseconds to measure lengths of time with: no step of the clock moves it."""
+    return time.monotonic_ns() // 1000
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Seat:
     """A place at a replica, held until it is given back."""
@@ -121,7 +126,7 @@ class Desk:
         if not self.in_flight[replica_id]:
             del self.in_flight[replica_id]
         cost_nano = self._costs[replica_id].leave(
-            seat.cost_entry, now_us=now_us(), nano_per_s=seat.endpoint.cost_nano_per_s
+            seat.cost_entry, now_us=monotonic_us(), nano_per_s=seat.endpoint.cost_nano_per_s
         )
         if seat.member is not None:
             self._slots.free_soon(replica_id, seat.member, then=self._changed.set)
@@ -249,7 +254,7 @@ class Desk:
         self._last_chosen = endpoint.replica_id
         self.in_flight[endpoint.replica_id] += 1
         entry = self._costs[endpoint.replica_id].enter(
-            now_us=now_us(), nano_per_s=endpoint.cost_nano_per_s
+            now_us=monotonic_us(), nano_per_s=endpoint.cost_nano_per_s
         )
         return Seat(endpoint=endpoint, member=member, cost_entry=entry)
 

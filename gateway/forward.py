@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from gateway.desk import Desk, Seat, Ticket, now_us
+from gateway.desk import Desk, Seat, Ticket, monotonic_us, now_us
 from gateway.errors import GatewayError, ReplicaFailed, TookTooLong
 from gateway.exchange import Exchange
 from gateway.patience import Patience, Watch
@@ -61,7 +61,7 @@ class _Turn:
 
 @dataclass(slots=True, kw_only=True)
 class Reckoning:
-    """What is known of a request for its usage."""
+    """What is known of a request for its usage; times are those of ``monotonic_us``."""
 
     began_us: int
     seated_us: int = 0
@@ -94,8 +94,8 @@ class Forwarder:
         Raises:
             GatewayError: no answer was begun.
         """
-        reckoning = Reckoning(began_us=now_us())
-        desk.demand.arrive(now_us=reckoning.began_us)
+        reckoning = Reckoning(began_us=monotonic_us())
+        desk.demand.arrive(now_us=now_us())
         self._watch.listen_later(exchange)
         try:
             await self._serve(exchange, desk, target, reckoning)
@@ -107,13 +107,13 @@ class Forwarder:
             self._reckon(desk, key, model, reckoning)
 
     def _reckon(self, desk: Desk, key: KeyFacts, model: str, reckoning: Reckoning) -> None:
-        ended_us = now_us()
+        at_us, ended_us = now_us(), monotonic_us()
         latency_us = ended_us - reckoning.began_us if reckoning.answered else None
-        desk.demand.leave(now_us=ended_us, latency_us=latency_us)
+        desk.demand.leave(now_us=at_us, latency_us=latency_us)
         if latency_us is not None and reckoning.first_us:
             self._latencies.add(
                 workload_id=desk.route.workload_id,
-                at_us=ended_us,
+                at_us=at_us,
                 first_us=reckoning.first_us - reckoning.began_us,
                 whole_us=latency_us,
             )
@@ -121,7 +121,7 @@ class Forwarder:
             key_id=key.id,
             project_id=desk.route.project_id,
             model=model,
-            at_us=ended_us,
+            at_us=at_us,
             counts=_counts_of(reckoning, ended_us),
         )
 
@@ -134,7 +134,7 @@ class Forwarder:
         while True:
             ticket = Ticket()
             seat = await desk.sit(ticket, deadline=deadline, again=refusals > 0)
-            reckoning.seated_us = now_us()
+            reckoning.seated_us = monotonic_us()
             turn = _Turn(seat, ticket, target, refusals < MOST_DECLINED, asks_usage)
             try:
                 await self._at_replica(exchange, desk, turn, reckoning)
@@ -194,7 +194,7 @@ class Forwarder:
         route: Route,
         reckoning: Reckoning,
     ) -> None:
-        passed_s = (now_us() - reckoning.began_us) / SECOND_US
+        passed_s = (monotonic_us() - reckoning.began_us) / SECOND_US
         limit_s = route.request_timeout_s
         try:
             with Patience(self._watch, first_s=limit_s - passed_s, then_s=limit_s) as patience:
@@ -207,7 +207,7 @@ class Forwarder:
                 reckoning.reader = TokenReader(is_stream=is_stream)
                 reckoning.status = connection.status
                 reckoning.failed = connection.status >= 500
-                reckoning.first_us = now_us()
+                reckoning.first_us = monotonic_us()
                 headers = _answer_headers(connection, turn.seat, reckoning)
                 await exchange.begin_answer(connection.status, headers)
                 if turn.asks_usage and is_stream:

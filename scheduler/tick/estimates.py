@@ -54,6 +54,7 @@ def _give_ranges(now: datetime) -> int:
     )
     due = [each for each in waiting if (each.pk, each.phase_since) not in known][:MOST_AT_ONCE]
     loaded: dict[int, snapshots.Loaded] = {}
+    made: list[models.StartEstimate] = []
     for workload in due:
         if workload.pool_id not in loaded:
             loaded[workload.pool_id] = snapshots.load_pool(pool_id=workload.pool_id)
@@ -61,11 +62,15 @@ def _give_ranges(now: datetime) -> int:
         if workload.pk not in pool.workloads:
             continue
         found, _why_not = estimates.estimate_of(pool, workload.pk, now, most_ends=MOST_ENDS)
-        models.StartEstimate.objects.create(
-            workload=workload,
-            waits_since=workload.phase_since,
-            made_at=now,
-            soonest=None if found is None else from_us(found.soonest_us),
-            latest=None if found is None else from_us(found.latest_us),
+        made.append(
+            models.StartEstimate(
+                workload=workload,
+                waits_since=workload.phase_since,
+                made_at=now,
+                soonest=None if found is None else from_us(found.soonest_us),
+                latest=None if found is None else from_us(found.latest_us),
+            )
         )
+    # A tick that was taken for dead may have given a range meanwhile: the first stands.
+    models.StartEstimate.objects.bulk_create(made, ignore_conflicts=True)
     return len(due)

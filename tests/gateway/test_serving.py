@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from gateway import forward
 from scheduler import events, models
 from scheduler.core import latencies
 from scheduler.operations import gateway_keys
@@ -430,6 +431,28 @@ def test_usage_is_kept_per_key_and_model(town, gateway):
     assert used["small"].served_ms >= 200
     # A quarter of a GPU at 3600 an hour, for 0.2 s and a little
     assert 50_000 <= used["small"].cost_micro <= 500_000
+
+
+@pytest.mark.parametrize("step_s", [-90, 400])
+def test_b44_a_clock_that_steps_changes_nothing_of_what_a_request_used(
+    town, gateway, monkeypatch, step_s
+):
+    # Given a stream of a service whose requests may take 300 s
+    small = town.service("small")
+    town.ready(small, town.start_process())
+    step_us = 0
+    monkeypatch.setattr(forward, "now_us", lambda: time.time_ns() // 1000 + step_us)
+    connection, answer = open_stream(gateway, town.key(), "chunks=4 wait=0.1")
+    # When the clock steps while it runs
+    step_us = step_s * 1_000_000
+    answer.read()
+    connection.close()
+    # Then its time at the replica is what passed
+    wait_until(models.GatewayUsage.objects.exists, within_s=20, what="the usage is written")
+    row = models.GatewayUsage.objects.get()
+    assert (row.requests, row.errors) == (1, 0)
+    assert 0 <= row.served_ms < 60_000
+    assert 0 <= row.queued_ms < 60_000
 
 
 def test_a_caller_gets_the_usage_of_a_stream_only_where_it_asked(town, gateway):
