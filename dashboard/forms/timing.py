@@ -29,7 +29,7 @@ class TimingForm(forms.Form):
 
     when = forms.ChoiceField(choices=WHEN, required=False)
     name = forms.CharField(max_length=NAME_LENGTH, required=False)
-    at = forms.CharField(required=False, max_length=20)
+    at = forms.CharField(required=False, max_length=40)
     days = forms.TypedMultipleChoiceField(
         choices=[(number, str(number)) for number in range(7)], coerce=int, required=False
     )
