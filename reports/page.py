@@ -80,6 +80,10 @@ def live_state(*, visible: Visibility, asked: Asked, now: datetime) -> dict[str,
         "rows": {row.key: row.cells for row in rows},
         "total": shown.cells(report.total),
         "hints": {**{row.key: row.exact for row in rows}, "total": shown.exact(report.total)},
+        "sentences": [
+            [one.name, one.color, one.text]
+            for one in in_words.tell(visible=visible, report=report, now=now)
+        ],
         "chart": shown.chart(report=report),
         "exact": {
             "deserved": report.total.figures.deserved,

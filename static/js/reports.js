@@ -61,9 +61,15 @@ class ReportPage {
         if (hints[cell.dataset.cell]) cell.title = hints[cell.dataset.cell];
       }
     }
+    document.querySelector("[data-words]")?.replaceChildren(...state.sentences.map(unitInWords));
     this.chart = state.chart;
     if (!document.hidden && Date.now() - this.drawnAt > REDRAW_MS) this.draw();
   }
+}
+
+/** What a unit did, in words. */
+function unitInWords([name, color, said]) {
+  return el("li", {}, el("span", { class: `pc${color}` }, el("i", { class: "dot" }), " ", el("b", {}, name), " ", said));
 }
 
 /** A chart's numbers as a table, for those who can't see it. */

@@ -14,7 +14,7 @@ from access.models import AccessRule, User
 from dashboard.asgi import application
 from reports import numbers
 from reports.asked import parse_asked
-from reports.page import live_state
+from reports.page import live_state, make_page
 from scheduler import models
 from scheduler.core.instants import to_us
 from scheduler.queries.visibility import WHOLE_CLUSTER
@@ -195,7 +195,11 @@ def test_the_running_periods_figures_move(ledger):
 
     def read(now):
         asked = parse_asked(words={"period": ["today"], "zone": ["UTC"]}, zone="UTC", now=now)
-        return live_state(visible=WHOLE_CLUSTER, asked=asked, now=now)["exact"]
+        state = live_state(visible=WHOLE_CLUSTER, asked=asked, now=now)
+        page = make_page(visible=WHOLE_CLUSTER, asked=asked, now=now)
+        said = [[one.name, one.color, one.text] for one in page.sentences]
+        assert state["sentences"] == said != []
+        return state["exact"]
 
     first = read(utc(2026, 11, 4, 1))
     seen.to_us = to_us(utc(2026, 11, 4, 2))
