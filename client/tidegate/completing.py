@@ -1,4 +1,4 @@
-"""What the shell offers while a command is typed: names of projects, workloads and pools that one may see.
+"""What the shell offers while a command is typed: names of units, workloads and pools that one may see.
 
 A shell has no place for an error: where the server can't be asked, nothing is offered.
 """
@@ -48,8 +48,13 @@ def _workloads(client: Client, begun: str) -> Iterator[str]:
             yield f"{project}/{each['name']}"
 
 
+def _units(client: Client, _begun: str) -> Iterator[str]:
+    return (str(each["name"]) for each in client.call("GET", "/quotas")["rows"])
+
+
 def _pools(client: Client, _begun: str) -> Iterator[str]:
     return (str(each["name"]) for each in client.call("GET", "/cluster/pools"))
 
 
-projects, workloads, pools = _offer(_projects), _offer(_workloads), _offer(_pools)
+projects, units = _offer(_projects), _offer(_units)
+workloads, pools = _offer(_workloads), _offer(_pools)

@@ -50,7 +50,7 @@ def show(own: Session, pool: str, form: str) -> None:
 
 
 @quotas.command("set")
-@click.argument("unit", shell_complete=completing.projects)
+@click.argument("unit", shell_complete=completing.units)
 @click.option("--quota", default="", help="The guarantee in GPUs.")
 @click.option("--limit", default="", help="In GPUs, or none.")
 @click.option("--may-borrow/--may-not-borrow", "over_quota", default=None)

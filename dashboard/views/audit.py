@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from dashboard.audit_scopes import audit_scopes
-from dashboard.downloads import streamed
+from dashboard.downloads import no_such, streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from scheduler.core.instants import FIRST_YEAR, LAST_YEAR
@@ -53,8 +53,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     scopes = _scopes(request)
     unknown = _unknown(request)
     if unknown:
-        said = _("There is no {given}. Correct the address.").format(given=_(", ").join(unknown))
-        return HttpResponse(said, status=400, content_type="text/plain; charset=utf-8")
+        return no_such(unknown)
     rows = audit_log.iterate(scopes=scopes, wanted=_wanted(request))
     return streamed((line.encode() for line in _lines(rows)), "audit.csv")
 

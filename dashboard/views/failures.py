@@ -32,7 +32,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def _in_words(*, is_away: bool) -> dict[str, object]:
     if is_away:
         message = _(
-            "The database can't be reached now. What runs on the cluster goes on. Try again; a "
+            "The database can't be used now. What runs on the cluster goes on. Try again; a "
             "submission with the same Idempotency-Key is there once."
         )
         return {"code": "database_away", "message": message, "problems": []}

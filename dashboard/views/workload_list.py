@@ -10,12 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET
 
 from dashboard import words
-from dashboard.downloads import streamed
+from dashboard.downloads import no_such, streamed
 from dashboard.views import signed_in
 from dashboard.views.numbers import optional_int
 from dashboard.views.submit import open_projects
@@ -165,8 +164,7 @@ def file(request: HttpRequest) -> HttpResponseBase:
     """Answer all workloads that the filters name, as CSV; none where a filter means nothing."""
     unknown = _unknown(request)
     if unknown:
-        said = _("There is no {given}. Correct the address.").format(given=_(", ").join(unknown))
-        return HttpResponse(said, status=400, content_type="text/plain; charset=utf-8")
+        return no_such(unknown)
     visible = signed_in.visible_to(request)
     pool_name = request.GET.get("pool", "")
     wanted = replace(_wanted(request), after="", limit=LINES_A_READ)

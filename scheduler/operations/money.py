@@ -15,7 +15,8 @@ from scheduler import models
 from scheduler.core.vocabulary import Level
 from scheduler.operations import audit, notices
 from scheduler.operations.authority import Action, Authority, NotPermitted
-from scheduler.operations.refused import NotFound, Problem, StateRefused
+from scheduler.operations.refused import Problem, StateRefused
+from scheduler.operations.unit_rows import find_department, find_project
 
 #: Percent of a budget at which people are told.
 WARN_AT = (50, 80, 100)
@@ -183,9 +184,7 @@ def find_unit(
         NotPermitted: not who may change its guarantee.
     """
     if level is Level.DEPARTMENT:
-        department = models.Department.objects.filter(pk=unit_id, deleted_at=None).first()
-        if department is None or not authority.sees_department(department_id=unit_id):
-            raise NotFound("department")
+        department = find_department(department_id=unit_id, authority=authority)
         if not authority.may(Action.DEPARTMENT_QUOTA, department_id=unit_id):
             raise NotPermitted(
                 f"You may not set the budget of {department.name}. Ask an admin.",
@@ -194,11 +193,7 @@ def find_unit(
                 target=department,
             )
         return department
-    project = models.Project.objects.filter(pk=unit_id, deleted_at=None).first()
-    if project is None or not authority.sees_project(
-        project_id=unit_id, department_id=project.department_id
-    ):
-        raise NotFound("project")
+    project = find_project(project_id=unit_id, authority=authority)
     if not authority.may(Action.PROJECT_QUOTA, department_id=project.department_id):
         raise NotPermitted(
             f"You may not set the budget of {project.name}. Ask an admin.",

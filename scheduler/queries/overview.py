@@ -12,10 +12,11 @@ from django.utils.translation import ngettext
 
 from scheduler.core.units import WHOLE_GPU_MGPU, format_gpu
 from scheduler.core.vocabulary import Kind, ReplicaPhase
-from scheduler.queries import cluster_map, decision_words, history, queues, waiting
+from scheduler.queries import cluster_map, history, queues, waiting
 from scheduler.queries.cluster_map import ClusterMap
 from scheduler.queries.day import Day, read_day
 from scheduler.queries.phrases import Phrase, join, phrase, strong
+from scheduler.queries.places import places_of
 from scheduler.queries.pool_state import PoolRow, PoolState, ReplicaState, load_pool_state
 from scheduler.queries.prices import prices_at
 from scheduler.queries.queues import QueueTree
@@ -297,7 +298,7 @@ def _eviction(
         template,
         served=who,
         amount=format_gpu(sum(r.mgpu for r in replicas)),
-        place=_place(state, replicas),
+        place=_(", ").join(places_of(state, replicas)) or "-",
         victims=names,
     )
     saved = [
@@ -313,13 +314,3 @@ def _eviction(
         from_at=from_at,
         until_at=from_at + timedelta(seconds=grace_s),
     )
-
-
-def _place(state: PoolState, replicas: list[ReplicaState]) -> str:
-    held = {device_id for replica in replicas for device_id, _mgpu in replica.holdings}
-    places = []
-    for node in state.nodes:
-        indices = [device.index for device in node.devices if device.id in held]
-        if indices:
-            places.append(decision_words.place_name(node.name, indices))
-    return _(", ").join(places) if places else "-"

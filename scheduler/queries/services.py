@@ -59,6 +59,11 @@ class ServiceRow:
         """Return running against what is asked for: "2/1-3", and "0/0-3" at zero."""
         return running_of(self.running, self.min_replicas, self.max_replicas)
 
+    @property
+    def asleep(self) -> bool:
+        """Test whether it is at zero, where it waits for requests and not for a place."""
+        return self.phase == Phase.PENDING and self.desired == 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:

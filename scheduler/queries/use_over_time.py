@@ -12,13 +12,12 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from scheduler import models
+from scheduler.core.idle import READING_KEPT_US
 from scheduler.core.instants import from_us, to_us
 from scheduler.queries.visibility import Visibility
 
 WINDOW = timedelta(hours=24)
 COLUMNS = 240
-#: A sample is due more often than this: what was true at the last one holds until now.
-_SAMPLED_WITHIN_US = 15_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +160,7 @@ def _activity(workload_id: int, begin_us: int, now_us: int) -> tuple[list[_Piece
     computing: list[_Piece] = []
     idle: list[_Piece] = []
     for is_idle, mgpu, from_us_, to_us_, is_open, ended_at in rows:
-        goes_on = is_open and ended_at is None and now_us - to_us_ <= _SAMPLED_WITHIN_US
+        goes_on = is_open and ended_at is None and now_us - to_us_ <= READING_KEPT_US
         piece = (from_us_, max(to_us_, now_us) if goes_on else to_us_, mgpu)
         (idle if is_idle else computing).append(piece)
     return computing, idle

@@ -106,25 +106,30 @@ def read_waited(*, visible: Visibility, workload_id: int, now: datetime) -> Wait
     closed = [(from_us, now_us if to_us_ is None else to_us_) for from_us, to_us_ in waits]
     notes = _notes(workload_id, is_service=kind == Kind.INFERENCE)
     taken = divide(closed, notes)
+    slept = sum(set(divide([wait], notes)) == {ASLEEP} for wait in closed)
     taken.pop(ASLEEP, None)
+    is_asleep = bool(notes) and notes[-1][1] == ASLEEP
     return _waited(
         taken,
         starting_us=starting(held, now_us=now_us),
-        spells=len(waits),
-        is_open=any(to_us_ is None for _from, to_us_ in waits),
+        spells=len(waits) - slept,
+        is_open=not is_asleep and any(to_us_ is None for _from, to_us_ in waits),
     )
 
 
 def divide(waits: Iterable[Span], notes: Sequence[Note]) -> dict[str, int]:
     """Return the microseconds of ``waits`` by the reason that held; each wait begins without one.
 
+    Only a service that was sent to zero before its last replica ended is asleep from the first.
     ``notes`` in order of time.
     """
     taken: dict[str, int] = defaultdict(int)
     for from_us, until_us in waits:
         first, last = (bisect_left(notes, (edge_us, "")) for edge_us in (from_us, until_us))
         at_us, code = from_us, NEXT_CYCLE
-        if first == last and until_us - from_us > _LOOKS_WITHIN_US:
+        if first and notes[first - 1][1] == ASLEEP:
+            code = ASLEEP
+        elif first == last and until_us - from_us > _LOOKS_WITHIN_US:
             code = UNRECORDED
         for noted_us, noted in notes[first:last]:
             taken[code] += noted_us - at_us

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from scheduler import models
 from scheduler.core.vocabulary import END_PHASES, Kind, Phase, ReplicaPhase
 from scheduler.queries import decision_words, keyset, reasons, timeline, waiting
+from scheduler.queries.places import places_of
 from scheduler.queries.pool_state import (
     PoolState,
     ReplicaState,
@@ -296,7 +297,6 @@ def _filtered(visible: Visibility, wanted: WorkloadFilter) -> QuerySet[models.Wo
 def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> WorkloadRow:
     replicas = [r for r in state.replicas if r.workload_id == row.id] if state else []
     loads = [r.utilization_permille for r in replicas if r.utilization_permille is not None]
-    waits = row.phase == Phase.PENDING and not is_asleep(row)
     return WorkloadRow(
         id=row.id,
         name=row.name,
@@ -311,13 +311,13 @@ def _row(row: models.Workload, state: PoolState | None, visible: Visibility) -> 
         asked_mgpu=asked_mgpu(row),
         gpu_memory_mib=row.gpu_memory_mib,
         held_mgpu=sum(r.mgpu for r in replicas),
-        place=_place(state, row.id) if state else "",
+        place="; ".join(places_of(state, replicas)) if state else "",
         utilization_permille=sum(loads) // len(loads) if loads else None,
         idle=bool(replicas) and all(r.idle for r in replicas),
         since=row.phase_since,
         submitted_at=row.submitted_at,
         submitted_by=row.submitted_by,
-        reason=_reason(row, state, visible) if waits else None,
+        reason=_reason(row, state, visible),
         checkpoint=waiting.mark_in_words(row.checkpoint),
         replicas=_running_of(row, replicas),
         asleep=is_asleep(row),
@@ -331,26 +331,15 @@ def _running_of(row: models.Workload, replicas: Sequence[ReplicaState]) -> str:
     return running_of(running, row.min_replicas, row.max_replicas)
 
 
-def _reason(row: models.Workload, state: PoolState | None, visible: Visibility) -> reasons.Waiting:
+def _reason(
+    row: models.Workload, state: PoolState | None, visible: Visibility
+) -> reasons.Waiting | None:
+    if row.phase != Phase.PENDING or is_asleep(row):
+        return None
     known = state.workloads.get(row.id) if state else None
     if state is not None and known is not None:
         return waiting.why_it_waits(state, known)
     return why_for(visible=visible, code=row.reason_code, numbers=row.reason, project=row.project)
-
-
-def _place(state: PoolState, workload_id: int) -> str:
-    held = {
-        device_id
-        for replica in state.replicas
-        if replica.workload_id == workload_id
-        for device_id, _mgpu in replica.holdings
-    }
-    places = []
-    for node in state.nodes:
-        indices = [device.index for device in node.devices if device.id in held]
-        if indices:
-            places.append(decision_words.place_name(node.name, indices))
-    return "; ".join(places)
 
 
 def _resumed(row: models.Workload) -> Resumed | None:

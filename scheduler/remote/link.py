@@ -218,9 +218,8 @@ class RayLink:
             import ray
             import ray.util.scheduling_strategies
 
-            logging.getLogger("ray").addHandler(
-                logging.NullHandler()
-            )  # a command's output is its own
+            # A command's output is its own.
+            logging.getLogger("ray").addHandler(logging.NullHandler())
             ray.init(
                 address=self._address,
                 namespace=NAMESPACE,

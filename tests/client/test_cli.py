@@ -248,6 +248,7 @@ def test_the_shell_is_offered_the_names_that_one_may_see(offered, monkeypatch):
     assert offered("submit", "-p", "bio") == []
     assert offered("describe", "") == sorted(own)
     assert offered("describe", "nlp-lab/") == sorted(f"nlp-lab/{name}" for name in own)
+    assert offered("quotas", "set", "nlp") == ["nlp-lab"]
     assert offered("nodes", "--pool", "") == [models.NodePool.objects.get().name]
     # And a server that does not answer offers nothing, and says nothing
     monkeypatch.setenv("TIDEGATE_URL", "http://127.0.0.1:9")

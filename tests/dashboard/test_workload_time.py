@@ -49,6 +49,12 @@ HOUR = 3600 * S
         # What was noted after it had started belongs to nothing
         ([(0, 5 * S)], [(5 * S, "OverLimit")], {"next_cycle": 5 * S}),
         ([], [(5 * S, "OverLimit")], {}),
+        # A service is sent to zero before its last replica has ended; somebody calls it at 60
+        (
+            [(20 * S, 62 * S)],
+            [(15 * S, wait_parts.ASLEEP), (60 * S, "")],
+            {"asleep": 40 * S, "next_cycle": 2 * S},
+        ),
     ],
 )
 def test_waiting_divides_by_the_reason_that_held(waits, notes, parts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -13,9 +13,8 @@ import httpx
 
 from scheduler.kubernetes.link import ApiLink
 from tests.kubernetes.server import ApiServer, Json, self_signed
-from tests.kubernetes.standin import ApiFailure
+from tests.kubernetes.standin import ApiFailure, Reader
 
-Reader = Callable[[str, str, str | None], bytes]
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import ssl
 import subprocess
 import time
@@ -14,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from dashboard.launch.ports import free_port
 from tests.kubernetes.build import cache_dir
+from tests.kubernetes.deployment import objects
 
 Json = dict[str, Any]
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 START_S = 120
 #: Who may do all, as a test does, and whose rights ``deploy/kubernetes/rights.yaml`` says.
 ADMIN, OURS = "token-of-an-admin", "token-of-tidegate"
@@ -47,7 +46,8 @@ class ApiServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._etcd_port, self._peer_port, self._port = _free_ports(3)
+        ports = (free_port(host="127.0.0.1", wanted=0) for _ in range(3))
+        self._etcd_port, self._peer_port, self._port = ports
         self.url = f"https://127.0.0.1:{self._port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._write_secrets()
@@ -183,10 +183,8 @@ class ApiServer:
 
     def _apply_deployment(self) -> None:
         """Make all that ``deploy/kubernetes`` holds, and what controllers would make for it."""
-        names = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
-        objects = [one for name in names for one in yaml.safe_load_all((DEPLOY / name).read_text())]
         with self.client() as http:
-            for one in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
+            for one in sorted(objects(), key=lambda each: each["kind"] != "Namespace"):
                 meta = one["metadata"]
                 path = COLLECTIONS[one["kind"]].format(namespace=meta.get("namespace"))
                 answer = http.post(path, json=one)
@@ -216,13 +214,3 @@ def self_signed(name: str) -> tuple[bytes, bytes]:
         serialization.NoEncryption(),
     )
     return secret, made.public_bytes(serialization.Encoding.PEM)
-
-
-def _free_ports(count: int) -> list[int]:
-    holders = [socket.socket() for _ in range(count)]
-    for holder in holders:
-        holder.bind(("127.0.0.1", 0))
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports

@@ -6,21 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scheduler.engines.base import DeviceGrant, Gang
 from scheduler.kubernetes import manifest
 from scheduler.kubernetes.terms import Sharing, Terms
 from tests.engines.harness import service, spec
+from tests.kubernetes.deployment import DEPLOY, objects
 from tests.test_docs import ROOT, VARIABLE
 
-DEPLOY = ROOT / "deploy" / "kubernetes"
 GRANT = DeviceGrant(index=0, uuid="GPU-1", request_mgpu=1000, memory_mib=46_068, virtual=False)
-
-
-def objects() -> list[dict]:
-    names = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
-    return [one for name in names for one in yaml.safe_load_all((DEPLOY / name).read_text())]
 
 
 def check(one: dict) -> None:
